@@ -1,0 +1,351 @@
+"""Types: DDL text <-> Spark <-> Arrow, and the canonical encoding of keys.
+
+Spark's types are the model (`pyspark.sql.types`, pure Python; no session is needed). The canonical encoding turns a
+tuple of values into bytes such that two tuples are equal for Spark exactly when their bytes are equal: -0.0 is 0.0,
+every NaN is one NaN, null is a value, letter case and trailing blanks stay distinct. Encodings sort as the values do.
+
+Values are what Arrow columns give when timestamps are taken as microseconds, dates as days: see `python_values`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as T
+
+from headrace.errors import DefinitionError
+
+RESERVED = frozenset(
+    "_source _partition _offset _time _appended _extra _from _to _key _epoch _pane _timing _last".split()
+)
+"""Column names that are ours; other leading underscores, except `_hr_`, are the user's."""
+
+# --- DDL ---------------------------------------------------------------------------------------------------------------
+
+_SIMPLE: dict[str, T.DataType] = {
+    "BOOLEAN": T.BooleanType(),
+    "TINYINT": T.ByteType(),
+    "BYTE": T.ByteType(),
+    "SMALLINT": T.ShortType(),
+    "SHORT": T.ShortType(),
+    "INT": T.IntegerType(),
+    "INTEGER": T.IntegerType(),
+    "BIGINT": T.LongType(),
+    "LONG": T.LongType(),
+    "FLOAT": T.FloatType(),
+    "REAL": T.FloatType(),
+    "DOUBLE": T.DoubleType(),
+    "STRING": T.StringType(),
+    "BINARY": T.BinaryType(),
+    "DATE": T.DateType(),
+    "TIMESTAMP": T.TimestampType(),
+    "TIMESTAMP_LTZ": T.TimestampType(),
+    "TIMESTAMP_NTZ": T.TimestampNTZType(),
+}
+_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|'((?:[^'\\]|\\.)*)'|([A-Za-z_][\w$]*|\d+)|([<>(),:]))")
+
+
+class _Ddl:
+    """A recursive reader of `name TYPE [NOT NULL] [COMMENT '...'], ...`."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.tokens = text, 0, self._tokens(text)
+
+    def _tokens(self, text: str) -> list[tuple[str, str]]:
+        found, at, stripped = [], 0, text.rstrip()
+        while at < len(stripped):
+            match = _TOKEN.match(stripped, at)
+            if not match:
+                raise self._wrong(f"cannot read {stripped[at : at + 20]!r}")
+            quoted, comment, word, sign = match.groups()
+            if quoted is not None:
+                found.append(("name", quoted.replace("``", "`")))
+            elif comment is not None:
+                found.append(("text", comment))
+            else:
+                found.append(("word", word) if word else ("sign", sign))
+            at = match.end()
+        return found
+
+    def _wrong(self, why: str) -> DefinitionError:
+        return DefinitionError(
+            f"schema {self.text!r} is not understood",
+            details=[why],
+            hint='"phone_id STRING, time TIMESTAMP, amount DECIMAL(10,2) NOT NULL"',
+        )
+
+    def _peek(self, value: str) -> bool:
+        return self.at < len(self.tokens) and self.tokens[self.at][1].upper() == value and self.tokens[self.at][0] != "name"
+
+    def _accept(self, value: str) -> bool:
+        if self._peek(value):
+            self.at += 1
+            return True
+        return False
+
+    def _expect(self, value: str) -> None:
+        if not self._accept(value):
+            got = self.tokens[self.at][1] if self.at < len(self.tokens) else "the end"
+            raise self._wrong(f"expected {value!r}, found {got!r}")
+
+    def _next(self, what: str) -> str:
+        if self.at >= len(self.tokens) or self.tokens[self.at][0] == "sign":
+            raise self._wrong(f"a {what} is missing")
+        self.at += 1
+        return self.tokens[self.at - 1][1]
+
+    def fields(self, end: str | None) -> list[T.StructField]:
+        out: list[T.StructField] = []
+        while True:
+            name = self._next("column name")
+            self._accept(":")
+            kind = self.type()
+            nullable, metadata = True, {}
+            while self._peek("NOT") or self._peek("COMMENT"):
+                if self._accept("NOT"):
+                    self._expect("NULL")
+                    nullable = False
+                elif self._accept("COMMENT"):
+                    metadata = {"comment": self._next("comment")}
+            out.append(T.StructField(name, kind, nullable, metadata))
+            if not self._accept(","):
+                break
+        if end is None and self.at < len(self.tokens):
+            raise self._wrong(f"{self.tokens[self.at][1]!r} is too much")
+        return out
+
+    def type(self) -> T.DataType:
+        word = self._next("type").upper()
+        if word in _SIMPLE:
+            return _SIMPLE[word]
+        if word in ("DECIMAL", "NUMERIC", "DEC"):
+            precision, scale = 10, 0
+            if self._accept("("):
+                precision = int(self._next("precision"))
+                scale = int(self._next("scale")) if self._accept(",") else 0
+                self._expect(")")
+            if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+                raise self._wrong(f"DECIMAL({precision},{scale}) does not exist; at most DECIMAL(38,38)")
+            return T.DecimalType(precision, scale)
+        if word == "ARRAY":
+            self._expect("<")
+            element = self.type()
+            self._expect(">")
+            return T.ArrayType(element)
+        if word == "MAP":
+            self._expect("<")
+            key = self.type()
+            self._expect(",")
+            value = self.type()
+            self._expect(">")
+            return T.MapType(key, value)
+        if word == "STRUCT":
+            self._expect("<")
+            fields = [] if self._peek(">") else self.fields(">")
+            self._expect(">")
+            return T.StructType(fields)
+        raise self._wrong(f"{word} is not a type that a topic can hold ({', '.join(sorted(set(_SIMPLE)))}, DECIMAL, ARRAY, MAP, STRUCT)")
+
+
+def parse_schema(ddl: str | T.StructType) -> T.StructType:
+    """Read a schema as Spark writes it in DDL, without Spark.
+
+    >>> parse_schema("id BIGINT NOT NULL, tags ARRAY<STRING>").simpleString()
+    'struct<id:bigint,tags:array<string>>'
+    """
+    if isinstance(ddl, T.StructType):
+        return ddl
+    reader = _Ddl(ddl)
+    if not reader.tokens:
+        raise reader._wrong("it is empty")
+    fields = reader.fields(None)
+    seen: set[str] = set()
+    for field in fields:
+        if field.name.lower() in seen:
+            raise reader._wrong(f"column {field.name!r} is given twice (letter case does not count)")
+        if field.name in RESERVED or field.name.startswith("_hr_"):
+            raise reader._wrong(f"{field.name!r} is a name that Headrace uses itself")
+        seen.add(field.name.lower())
+    return T.StructType(fields)
+
+
+def ddl(schema: T.StructType) -> str:
+    """The schema as DDL, for messages and `topic show`.
+
+    >>> ddl(parse_schema("a int not null, b array<string>"))
+    'a INT NOT NULL, b ARRAY<STRING>'
+    """
+    return ", ".join(
+        f"{f.name if f.name.isidentifier() else '`' + f.name + '`'} {f.dataType.simpleString().upper()}{'' if f.nullable else ' NOT NULL'}"
+        for f in schema.fields
+    )
+
+
+def to_json(schema: T.StructType) -> dict[str, Any]:
+    """Spark's own JSON form of a schema, for files."""
+    loaded: dict[str, Any] = json.loads(schema.json())
+    return loaded
+
+
+def from_json(value: dict[str, Any]) -> T.StructType:
+    """The schema that `to_json` wrote."""
+    return T.StructType.fromJson(value)
+
+
+# --- Arrow -------------------------------------------------------------------------------------------------------------
+
+_ARROW: dict[type[T.DataType], pa.DataType] = {
+    T.BooleanType: pa.bool_(),
+    T.ByteType: pa.int8(),
+    T.ShortType: pa.int16(),
+    T.IntegerType: pa.int32(),
+    T.LongType: pa.int64(),
+    T.FloatType: pa.float32(),
+    T.DoubleType: pa.float64(),
+    T.StringType: pa.string(),
+    T.BinaryType: pa.binary(),
+    T.DateType: pa.date32(),
+    T.TimestampType: pa.timestamp("us", tz="UTC"),
+    T.TimestampNTZType: pa.timestamp("us"),
+    T.DayTimeIntervalType: pa.duration("us"),
+    T.NullType: pa.null(),
+}
+
+
+def arrow_type(kind: T.DataType) -> pa.DataType:
+    """The one Arrow type in which values of a Spark type travel."""
+    if isinstance(kind, T.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, T.ArrayType):
+        return pa.list_(pa.field("element", arrow_type(kind.elementType), kind.containsNull))
+    if isinstance(kind, T.MapType):
+        return pa.map_(arrow_type(kind.keyType), pa.field("value", arrow_type(kind.valueType), kind.valueContainsNull))
+    if isinstance(kind, T.StructType):
+        return pa.struct([pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in kind.fields])
+    for spark, arrow in _ARROW.items():
+        if isinstance(kind, spark):
+            return arrow
+    raise DefinitionError(f"columns of type {kind.simpleString()} cannot be kept", hint="cast it to STRING, a number or a time")
+
+
+def arrow_schema(schema: T.StructType) -> pa.Schema:
+    """The Arrow schema of a Spark schema.
+
+    >>> arrow_schema(parse_schema("n INT, at TIMESTAMP")).types
+    [DataType(int32), TimestampType(timestamp[us, tz=UTC])]
+    """
+    return pa.schema([pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in schema.fields])
+
+
+def nullable(schema: T.StructType) -> T.StructType:
+    """The same columns, each of which may be null."""
+    return T.StructType([T.StructField(f.name, f.dataType, True, f.metadata) for f in schema.fields])
+
+
+def python_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """A column as Python values: top-level times as integers (microseconds, days), all else as Arrow gives it."""
+    if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
+        return column.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_date32(column.type):
+        return column.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
+    return column.to_pylist()  # type: ignore[no-any-return]
+
+
+# --- canonical keys ----------------------------------------------------------------------------------------------------
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_NAN = b"\xff\xf8\x00\x00\x00\x00\x00\x00"
+
+
+def _double(value: float) -> bytes:
+    if math.isnan(value):
+        return _NAN
+    bits = struct.unpack(">Q", struct.pack(">d", value + 0.0))[0]
+    return struct.pack(">Q", bits ^ 0xFFFFFFFFFFFFFFFF if bits >> 63 else bits | 1 << 63)
+
+
+def _decimal(value: Decimal) -> bytes:
+    """Sortable: sign, count of integer digits, digits; equal numbers of any scale give equal bytes."""
+    if not value:
+        return b"\x80"
+    sign, digits, exponent = value.normalize().as_tuple()
+    assert isinstance(exponent, int), "Arrow decimals are finite"
+    body = struct.pack(">B", 128 + len(digits) + exponent) + bytes(d + 1 for d in digits) + b"\x00"
+    return b"\x81" + body if not sign else b"\x7f" + bytes(255 - b for b in body)
+
+
+def _micros(value: dt.datetime) -> int:
+    naive = value.astimezone(dt.timezone.utc).replace(tzinfo=None) if value.tzinfo else value
+    return (naive - _EPOCH) // dt.timedelta(microseconds=1)
+
+
+def _encode(value: Any) -> bytes:
+    if value is None:
+        return b"\x00"
+    if isinstance(value, str):
+        return b"\x02" + value.encode("utf-8", "surrogatepass").replace(b"\x00", b"\x00\xff") + b"\x00\x00"
+    if isinstance(value, bool):
+        return b"\x27" if value else b"\x26"
+    if isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 63:
+            return b"\x21" + _decimal(Decimal(value))
+        return b"\x15" + struct.pack(">Q", value + (1 << 63))
+    if isinstance(value, float):
+        return b"\x20" + _double(value)
+    if isinstance(value, Decimal):
+        return b"\x21" + _decimal(value)
+    if isinstance(value, bytes):
+        return b"\x01" + value.replace(b"\x00", b"\x00\xff") + b"\x00\x00"
+    if isinstance(value, dt.datetime):
+        return _encode(_micros(value))
+    if isinstance(value, dt.date):
+        return _encode((value - dt.date(1970, 1, 1)).days)
+    if isinstance(value, dt.timedelta):
+        return _encode(value // dt.timedelta(microseconds=1))
+    if isinstance(value, dict):
+        return b"\x05" + b"".join(b"\x06" + _encode(v) for v in value.values()) + b"\x00"
+    if isinstance(value, (list, tuple)):
+        items = value
+        if items and isinstance(items, list) and isinstance(items[0], tuple) and len(items[0]) == 2:  # a map
+            items = sorted(items, key=lambda item: _encode(item[0]))
+        return b"\x05" + b"".join(b"\x06" + _encode(v) for v in items) + b"\x00"
+    raise AssertionError(f"no canonical encoding for {type(value).__name__}")
+
+
+def encode_key(values: Sequence[Any]) -> bytes:
+    """The canonical, type-tagged encoding of one key.
+
+    >>> encode_key([1.0, -0.0]) == encode_key([1.0, 0.0])
+    True
+    >>> encode_key(["a"]) < encode_key(["a "]) < encode_key(["b"])
+    True
+    """
+    return b"".join(map(_encode, values))
+
+
+def encode_keys(table: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> list[bytes]:
+    """The canonical key of every row.
+
+    >>> encode_keys(pa.table({"k": [1, 1]}), ["k"])[0] == encode_key([1])
+    True
+    """
+    if not columns:
+        return [b""] * table.num_rows
+    parts = [_encode_column(table.column(name)) for name in columns]
+    return parts[0] if len(parts) == 1 else [b"".join(row) for row in zip(*parts, strict=True)]
+
+
+def _encode_column(column: pa.ChunkedArray | pa.Array) -> list[bytes]:
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind) or pa.types.is_duration(kind):
+        pack: Callable[[int], bytes] = struct.Struct(">cQ").pack  # type: ignore[assignment]
+        return [b"\x00" if v is None else pack(b"\x15", v + (1 << 63)) for v in python_values(column)]  # type: ignore[call-arg, arg-type]
+    return list(map(_encode, column.to_pylist()))
