@@ -5,6 +5,7 @@ Nothing here runs anything. `headrace.app.App` collects definitions, `headrace.r
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -63,6 +64,17 @@ class TableDef:
     def reads(self) -> tuple[str, ...]:
         """The names of the definitions that the table reads, each once."""
         return tuple(dict.fromkeys(name for _, name in self.inputs))
+
+    def call(self, frames: Mapping[str, Any]) -> Any:
+        """What the function returns for `frames`, which are named as the function calls its inputs."""
+        assert self.function is not None, f"{self.name} is SQL"
+        by_position = [
+            name
+            for name, parameter in inspect.signature(self.function).parameters.items()
+            if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and name in frames
+        ]
+        by_name = {name: frame for name, frame in frames.items() if name not in by_position}
+        return self.function(*(frames[name] for name in by_position), **by_name)
 
 
 @dataclass(frozen=True)
