@@ -26,8 +26,9 @@ __all__ = ["App", "HeadraceError", "Reference", "Table", "Topic"]
 # What the documentation of later versions shows. Asking for one says so, instead of "has no attribute".
 _LATER = frozenset(
     ["MySQL", "Postgres", "SQLite", "Parquet", "Hive", "Kafka", "Delta", "Redis", "Webhook", "Mail", "MQTT", "AMQP"]
-    + ["Panes", "at_watermark", "every", "after_rows", "after_first", "any_of", "all_of", "then", "repeat", "after"]
-    + ["count_window", "calendar_window", "as_of_join", "Keyed", "predict", "Source", "Receiver", "Sink"]
+).union(
+    ["Panes", "at_watermark", "every", "after_rows", "after_first", "any_of", "all_of", "then", "repeat", "after"],
+    ["count_window", "calendar_window", "as_of_join", "Keyed", "predict", "Source", "Receiver", "Sink"],
 )
 
 

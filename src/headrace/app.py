@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 _LATER_METHODS = frozenset(
     ["files", "socket", "stdin", "tail", "sink", "keyed", "pattern", "absence", "stream", "model", "chart", "alert", "endpoint"]
-    + ["search", "command", "kafka", "http", "mqtt", "amqp", "cdc"]
-)
+).union(["search", "command", "kafka", "http", "mqtt", "amqp", "cdc"])
 _LATER_PARAMETERS = frozenset(
     [
         "final",
@@ -188,7 +187,7 @@ class App:
         origin = Origin.of_caller()
         if not callable(function):
             raise DefinitionError("app.table takes a function", origin=origin, hint='app.sql("name", "SELECT ...") for SQL')
-        called = name or getattr(function, "__name__", "")
+        called = str(name or getattr(function, "__name__", ""))
         _refuse_later(f'table "{called}"', later, origin)
         validation.check_name("table", called, origin)
         renamed = {parameter: read if isinstance(read, str) else read.name for parameter, read in (inputs or {}).items()}

@@ -6,7 +6,7 @@ import logging
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 
 from headrace.errors import DefinitionError, NotAvailable
 from headrace.origin import Origin
@@ -36,13 +36,13 @@ def inputs_of(query: str, *, table: str, origin: Origin) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def _parse(query: str, table: str, origin: Origin) -> exp.Expression:
+def _parse(query: str, table: str, origin: Origin) -> exp.Query:
     try:
         statements = [statement for statement in sqlglot.parse(query, read="spark") if statement is not None]
     except SqlglotError as problem:
         if "MATCH_RECOGNIZE" in query.upper():
             raise NotAvailable("MATCH_RECOGNIZE is not available in this version", origin=origin) from None
-        first = problem.errors[0] if getattr(problem, "errors", None) else {}
+        first = problem.errors[0] if isinstance(problem, ParseError) and problem.errors else {}
         where = f"line {first['line']}, column {first['col']}: {first['description']}" if first else str(problem)
         raise DefinitionError(f'table "{table}": cannot read its SQL', details=[where], origin=origin) from None
     if len(statements) != 1:
@@ -63,8 +63,8 @@ def _is_common_table(named: exp.Table) -> bool:
     if named.db:
         return False
     name = named.name.lower()
-    entry: exp.Expression | None = None
-    node: exp.Expression | None = named
+    entry: exp.Expr | None = None
+    node: exp.Expr | None = named
     while node is not None:
         if isinstance(node, exp.CTE):
             entry = node
