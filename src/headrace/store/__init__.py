@@ -1,0 +1,1 @@
+"""The store: one transactional database that holds tables, memory and ledger."""
