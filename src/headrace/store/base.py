@@ -180,6 +180,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def release(self, fence: Generation) -> None:
+        """Record that nobody holds the store any more, after a clean end."""
+
+    @abstractmethod
     def check(self, fence: Generation, expected: Head) -> None:
         """Raise unless the store is the file that was opened, `fence` holds it, and `expected` is its newest epoch."""
 

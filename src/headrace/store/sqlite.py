@@ -281,6 +281,11 @@ class SqliteStore(Store):
             os.close(folder)
         return new
 
+    def release(self, fence: Generation) -> None:
+        """Record that nobody holds the store any more."""
+        with self._fenced(fence) as db:
+            db.execute("UPDATE _generation SET pid = 0, process_started = '', nonce = ?", (secrets.token_hex(16),))
+
     # --- epochs ---
 
     def head(self) -> Head:
