@@ -229,7 +229,7 @@ def apply_parts(db: sqlite3.Connection, spec: TableSpec, name: str, change: Chan
         db.executemany(insert, zip(*as_stored(change.rows, lay), change.keys, strict=True))
 
 
-def identities_of(rows: pa.Table) -> pa.ChunkedArray:
+def identities_of(rows: pa.Table) -> Any:
     """The identities of a source's rows, from their positions."""
     partitions = pc.multiply(rows.column("_partition").cast(pa.int64()), PARTITION_STEP)
     return pc.add(partitions, rows.column("_offset").cast(pa.int64()))

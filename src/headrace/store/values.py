@@ -40,6 +40,8 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY = dt.date(1970, 1, 1).toordinal()
 _TIMES = (T.TimestampType, T.TimestampNTZType)
+Array = Any
+"""A `pyarrow.Array` or `ChunkedArray`, whose kind of values is known only at run time."""
 
 
 def quote(name: str) -> str:
@@ -164,7 +166,7 @@ def _nullable(one: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else one(value)
 
 
-def _with_integers(kind: pa.DataType) -> pa.DataType:
+def _with_integers(kind: Any) -> Any:
     """The same nested type, with times, days and intervals as the integers that they are.
 
     Python's own times end at the year 9999; Spark's do not.
@@ -183,7 +185,7 @@ def _with_integers(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _retyped(array: Array, kind: Any) -> Array:
     """The same buffers under another type of the same shape."""
     if array.type.equals(kind):
         return array
@@ -210,7 +212,7 @@ def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
 Values = list[Any]
 
 
-def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def _one_array(column: Array) -> Array:
     if isinstance(column, pa.ChunkedArray):
         return (
             column.chunk(0)
@@ -222,42 +224,43 @@ def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
-def _times_out(array: pa.Array) -> Values:
-    numbers = array.cast(pa.int64())
-    low = pc.min_max(numbers).as_py()
+def _times_out(array: Array) -> Values:
+    numbers: Any = array.cast(pa.int64())
+    low: Any = pc.min_max(numbers).as_py()
     if low["min"] is None or (low["min"] >= _FIRST_US and low["max"] <= _LAST_US):
-        return pc.strftime(numbers.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S").to_pylist()  # type: ignore[no-any-return]
+        found: Values = pc.strftime(numbers.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S").to_pylist()
+        return found
     return [None if v is None else time_text(v) for v in numbers.to_pylist()]
 
 
-def _times_in(values: Values, kind: pa.DataType) -> pa.Array:
+def _times_in(values: Values, kind: pa.DataType) -> Array:
     try:
         return pa.array(values, pa.string()).cast(pa.timestamp("us")).cast(kind)
     except pa.ArrowInvalid:
         return pa.array([None if v is None else time_us(v) for v in values], pa.int64()).cast(kind)
 
 
-def _days_out(array: pa.Array) -> Values:
+def _days_out(array: Array) -> Values:
     return [None if v is None else _day_text(v) for v in array.cast(pa.int32()).to_pylist()]
 
 
-def _days_in(values: Values, kind: pa.DataType) -> pa.Array:
+def _days_in(values: Values, kind: pa.DataType) -> Array:
     return pa.array([None if v is None else _day_number(v) for v in values], pa.int32()).cast(kind)
 
 
-def _decimals_out(array: pa.Array) -> Values:
+def _decimals_out(array: Array) -> Values:
     texts = array.cast(pa.string()).to_pylist()
     return [_plain(Decimal(t)) if t is not None and "E" in t else t for t in texts]
 
 
-def _floats_out(array: pa.Array) -> Values:
+def _floats_out(array: Array) -> Values:
     values: Values = array.to_pylist()
     if pc.any(pc.is_nan(array)).as_py():
         return ["NaN" if v is not None and v != v else v for v in values]
     return values
 
 
-def _floats_in(values: Values, kind: pa.DataType) -> pa.Array:
+def _floats_in(values: Values, kind: pa.DataType) -> Array:
     # float() reads the text 'NaN', and whatever a client may have written as an integer.
     return pa.array([None if v is None else float(v) for v in values], pa.float64()).cast(kind, safe=False)
 
@@ -276,7 +279,7 @@ class Column:
         """Whether it is kept as `w_start` and `w_end`."""
         return len(self.stored) == 2
 
-    def encode(self, column: pa.ChunkedArray | pa.Array) -> list[Values]:
+    def encode(self, column: Array) -> list[Values]:
         """The values for each SQLite column."""
         array = _one_array(column)
         if self.is_window:
@@ -284,7 +287,7 @@ class Column:
             return [_times_out(start), _times_out(end)]
         return [self._encode(array)]
 
-    def _encode(self, array: pa.Array) -> Values:
+    def _encode(self, array: Array) -> Values:
         kind = self.kind
         if isinstance(kind, _TIMES):
             return _times_out(array)
@@ -295,24 +298,26 @@ class Column:
         if isinstance(kind, (T.FloatType, T.DoubleType)):
             return _floats_out(array)
         if isinstance(kind, T.DayTimeIntervalType):
-            return array.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+            found: Values = array.cast(pa.int64()).to_pylist()
+            return found
         if isinstance(kind, (T.ArrayType, T.MapType, T.StructType)):
             one = _to_json(kind)
             plain = _retyped(array, _with_integers(array.type)).to_pylist()
             dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
             return [None if v is None else dumps(one(v)) for v in plain]
-        return array.to_pylist()  # type: ignore[no-any-return]
+        found: Values = array.to_pylist()
+        return found
 
-    def decode(self, columns: Sequence[Values]) -> pa.Array:
+    def decode(self, columns: Sequence[Values]) -> Array:
         """The Arrow array that `encode` was given."""
-        arrow = schema.arrow_type(self.kind)
+        arrow: Any = schema.arrow_type(self.kind)
         if self.is_window:
             start, end = (_times_in(values, field.type) for values, field in zip(columns, arrow, strict=True))
             mask = pc.and_(start.is_null(), end.is_null())
             return pa.StructArray.from_arrays([start, end], fields=list(arrow), mask=mask)
         return self._decode(columns[0], arrow)
 
-    def _decode(self, values: Values, arrow: pa.DataType) -> pa.Array:
+    def _decode(self, values: Values, arrow: Any) -> Array:
         kind = self.kind
         if isinstance(kind, _TIMES):
             return _times_in(values, arrow)
