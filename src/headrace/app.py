@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -23,6 +24,9 @@ from headrace.statement import inputs_of
 if TYPE_CHECKING:
     from headrace.log.position import Position
     from headrace.log.producer import Producer
+
+# Whether a command is importing the app's file: then `app.run()` at its end, without a guard, must not run it.
+importing: ContextVar[bool] = ContextVar("importing", default=False)
 
 _LATER_METHODS = frozenset(
     ["files", "socket", "stdin", "tail", "sink", "keyed", "pattern", "absence", "stream", "model", "chart", "alert", "endpoint"]

@@ -108,9 +108,9 @@ def check_one_of(kind: str, name: str, option: str, value: Any, allowed: Sequenc
 def check_topic(topic: TopicDef) -> None:
     """Columns that the topic's options name exist, and event time is a time."""
     check_columns("topic", topic.name, topic.schema.names, topic.origin)
-    if not isinstance(topic.partitions, int) or isinstance(topic.partitions, bool) or not 1 <= topic.partitions <= 32767:
+    if not isinstance(topic.partitions, int) or isinstance(topic.partitions, bool) or not 1 <= topic.partitions <= 1024:
         raise DefinitionError(
-            f'topic "{topic.name}": partitions cannot be {topic.partitions!r}', origin=topic.origin, hint="1 to 32767"
+            f'topic "{topic.name}": partitions cannot be {topic.partitions!r}', origin=topic.origin, hint="1 to 1024"
         )
     for option, columns in (
         ("partition_by", topic.partition_by),
@@ -119,12 +119,12 @@ def check_topic(topic: TopicDef) -> None:
         for column in columns:
             if column not in topic.schema.names:
                 raise _no_column(f'topic "{topic.name}": {option}', column, topic.schema.names, topic.origin)
-    if topic.event_time and not isinstance(topic.schema[topic.event_time].dataType, (T.TimestampType, T.TimestampNTZType)):
+    if topic.event_time and not isinstance(topic.schema[topic.event_time].dataType, (T.TimestampType, T.TimestampNTZType, T.DateType)):
         kind = topic.schema[topic.event_time].dataType.simpleString().upper()
         raise DefinitionError(
             f'topic "{topic.name}": event_time "{topic.event_time}" is {kind}',
             origin=topic.origin,
-            hint="a column of type TIMESTAMP",
+            hint="a column of type TIMESTAMP or DATE",
         )
     if topic.lateness and not topic.event_time:
         raise DefinitionError(

@@ -1,0 +1,46 @@
+"""Whether an app runs, as other processes can tell: by run/runner.json and the process that it names."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.errors import WorldError
+from headrace.place import Place
+from headrace.store.process import Process
+
+
+@dataclass(frozen=True)
+class Running:
+    """What run/runner.json says, and its process."""
+
+    process: Process
+    said: dict[str, Any]
+
+    @property
+    def alive(self) -> bool:
+        """Whether that very process is there; on another machine we cannot tell, and believe the file."""
+        return self.process.alive if self.process.near else True
+
+
+def last_run(place: Place) -> Running | None:
+    """The newest run that left a note, alive or not."""
+    try:
+        said = json.loads(place.runner_json.read_text())
+        return Running(Process.of(said), said)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def running(place: Place) -> Running | None:
+    """The run that is at work now."""
+    found = last_run(place)
+    return found if found and found.alive else None
+
+
+def refuse_while_running(place: Place, what: str) -> None:
+    """Some things must not change under a running app."""
+    found = running(place)
+    if found:
+        raise WorldError(f"{what} while {place.app} runs ({found.process}) is not possible", hint="headrace stop")
