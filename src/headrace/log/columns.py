@@ -7,6 +7,7 @@ A source row has the user's columns, each of which may be null, then `_extra`, `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +24,7 @@ OFFSET = pa.field("_offset", pa.int64())
 APPENDED = pa.field("_appended", pa.timestamp("us", tz="UTC"))
 
 
-def user_fields(schema: T.StructType) -> list[pa.Field]:
+def user_fields(schema: T.StructType) -> list[pa.Field[Any]]:
     """The user's columns as they are stored: each may be null."""
     return list(schemas.arrow_schema(schemas.nullable(schema)))
 
@@ -64,7 +65,7 @@ def trimmed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
     return batch.select(kept), flags
 
 
-def conform(table: pa.Table, fields: Sequence[pa.Field] | pa.Schema) -> pa.Table:
+def conform(table: pa.Table, fields: Sequence[pa.Field[Any]] | pa.Schema) -> pa.Table:
     """The table with exactly these columns: those it does not have are null, those it has beyond them go."""
     if table.schema.names == [f.name for f in fields]:
         return table

@@ -337,7 +337,8 @@ class Partition:
             self._durably(hot, current, start, b"".join(parts))
             for part in parts:
                 header = frame.decode_header(part)
-                assert header is not None and header.base == tail.end, "frames of a group follow each other"
+                assert header is not None, "what was encoded can be decoded"
+                assert header.base == tail.end, "frames of a group follow each other"
                 tail.take(header)
             self._publish(tail.end)
         for entry, found in placed:

@@ -124,7 +124,7 @@ class Producer:
         found = np.unique(numbers)
         if len(found) == 1:
             return [(int(found[0]), batch)]
-        return [(int(p), batch.take(pa.array(np.flatnonzero(numbers == p)))) for p in found]
+        return [(int(p), batch.take(np.flatnonzero(numbers == p))) for p in found]
 
 
 def partitions_of(rows: pa.Table | pa.RecordBatch, partition_by: Sequence[str], partitions: int) -> np.ndarray[Any, Any]:
