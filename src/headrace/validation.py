@@ -119,10 +119,10 @@ def check_topic(topic: TopicDef) -> None:
         for column in columns:
             if column not in topic.schema.names:
                 raise _no_column(f'topic "{topic.name}": {option}', column, topic.schema.names, topic.origin)
-    if topic.event_time and not isinstance(topic.schema[topic.event_time].dataType, (T.TimestampType, T.TimestampNTZType, T.DateType)):
-        kind = topic.schema[topic.event_time].dataType.simpleString().upper()
+    kind = topic.schema[topic.event_time].dataType if topic.event_time else None
+    if kind and not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType)):
         raise DefinitionError(
-            f'topic "{topic.name}": event_time "{topic.event_time}" is {kind}',
+            f'topic "{topic.name}": event_time "{topic.event_time}" is {kind.simpleString().upper()}',
             origin=topic.origin,
             hint="a column of type TIMESTAMP or DATE",
         )

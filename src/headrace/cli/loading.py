@@ -102,7 +102,7 @@ def _ship_by_value(project: Path, names: set[str]) -> None:
     for name in names:
         file = getattr(sys.modules[name], "__file__", None)
         if file and Path(file).is_relative_to(project) and not {"site-packages", "dist-packages"} & set(Path(file).parts):
-            cloudpickle.register_pickle_by_value(sys.modules[name])
+            cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
 
 
 def _where(problem: BaseException, file: Path) -> Origin:

@@ -50,7 +50,7 @@ def answer(arguments: list[str]) -> int:
         return 128 + signal.SIGINT
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); what Python flushes at exit must not complain again.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 128 + signal.SIGPIPE
     except Exception as problem:
         return _other(problem, as_json, debug)
