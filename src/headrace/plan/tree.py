@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from headrace.errors import Bug
 
@@ -26,7 +26,8 @@ ROW_PREFIX = "_hr_row__"
 """A leaf that has a column of this name and the name of an input is an occurrence of that input."""
 
 
-class Into(NamedTuple):
+@dataclass(frozen=True)
+class Into:
     """A step of a path from a node into the plan of a subquery expression of it."""
 
     field: str
@@ -35,7 +36,7 @@ class Into(NamedTuple):
     ordinal: int
 
 
-Path = tuple[int | Into | Literal["cte"], ...]  # noqa: UP040 - a type statement needs Python 3.12
+Path = tuple[int | Into | Literal["cte"], ...]
 
 
 @dataclass(frozen=True)
