@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -15,15 +15,14 @@ from pyspark.sql.types import StructType
 from headrace import validation
 from headrace.definitions import AppDef, OnError, OnTie, ReferenceDef, TableDef, TopicDef
 from headrace.errors import DefinitionError, NotAvailable, UsageError
+from headrace.log.position import Position
+from headrace.log.producer import Producer
 from headrace.origin import Origin
 from headrace.place import Place
 from headrace.schema import parse_schema
 from headrace.settings import Settings
 from headrace.statement import inputs_of
-
-if TYPE_CHECKING:
-    from headrace.log.position import Position
-    from headrace.log.producer import Producer
+from headrace.topics import open_topic
 
 # Whether a command is importing the app's file: then `app.run()` at its end, without a guard, must not run it.
 importing: ContextVar[bool] = ContextVar("importing", default=False)
@@ -302,8 +301,6 @@ class Topic:
         place = self._app.place()
         writer = self._producers.get((place.folder, producer))
         if writer is None:
-            from headrace.topics import open_topic
-
             writer = open_topic(place, definition).producer(producer)
             self._producers[place.folder, producer] = writer
         return writer.append(rows, sequence=sequence)

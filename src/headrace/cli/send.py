@@ -9,13 +9,14 @@ import typer
 
 from headrace.apps import Apps
 from headrace.cli import output
-from headrace.cli.feed import FORMATS, Sent, feed, format_of
+from headrace.cli.feed import Sent, feed, format_of
 from headrace.cli.loading import load
 from headrace.cli.options import Data, Debug, Json, given
 from headrace.cli.progress import progress
 from headrace.cli.target import find, place_without_import, split
 from headrace.cli.topic.common import spelled
 from headrace.errors import UsageError
+from headrace.log.rows import FORMATS
 from headrace.log.topic import Topic
 from headrace.topics import open_topic
 
@@ -26,7 +27,9 @@ def command(
     arguments: Annotated[list[str], typer.Argument(metavar="[APP] TOPIC FILE", help="FILE may be - for standard input.")],
     format: Annotated[str | None, typer.Option(help=f"One of {', '.join(FORMATS)}; default: by the file's name.")] = None,
     producer: Annotated[str | None, typer.Option(help="A name under which the call may be repeated; with --sequence.")] = None,
-    sequence: Annotated[int | None, typer.Option(min=0, help="The number of this call; every 10,000 rows take one more.")] = None,
+    sequence: Annotated[
+        int | None, typer.Option(min=0, help="The number of the first append; a long file takes several.")
+    ] = None,
     data: Data = None,
     json: Json = False,
     debug: Debug = False,
