@@ -114,13 +114,18 @@ class Disk(ABC):
             return file.read(0, file.size())
 
     def make_folders(self, path: Path) -> None:
-        """Make a folder and the parents that are missing, durably."""
+        """Make a folder and the parents that are missing; their names are durable after `fsync_way`."""
         if self.exists(path):
             return
         self.make_folders(path.parent)
         with contextlib.suppress(FileExistsError):
             self.make_folder(path)
-        self.fsync_folder(path.parent)
+
+    def fsync_way(self, path: Path) -> None:
+        """Make every name on the way to `path` durable: whoever made a folder may have died before doing so."""
+        for folder in path.absolute().parents:
+            with contextlib.suppress(PermissionError):  # what others keep from us, we did not make
+                self.fsync_folder(folder)
 
     def replace(self, path: Path, data: bytes) -> None:
         """Put a whole file in the place of another, durably: written beside, fsynced, renamed, folder fsynced.

@@ -36,7 +36,7 @@ def new_sealed_name(base: int) -> str:
 def read_aligned(file: DiskFile, at: int, length: int) -> pa.Buffer:
     """A range of a file in memory, so that the batches in its frames need no copy."""
     buffer = pa.allocate_buffer(length + _LEAD)
-    got = file.read_into(at, memoryview(buffer)[_LEAD:])
+    got = file.read_into(at, memoryview(buffer).cast("B")[_LEAD:])
     return buffer.slice(_LEAD, got)
 
 

@@ -154,7 +154,6 @@ class Topic:
             disk.replace(beside / DESCRIPTION, wanted.encode())
             try:
                 disk.rename(beside, folder)
-                disk.fsync_folder(folder.parent)
             except OSError:
                 disk.remove_folder(beside)
                 if not disk.exists(folder):
@@ -174,8 +173,8 @@ class Topic:
             spec = TopicSpec.decode(disk.read_whole(path), path)
         except (FileNotFoundError, NotADirectoryError):
             raise UsageError(f"there is no topic at {folder}", hint="headrace topic create") from None
-        # Whoever renamed it here may have died before making the name durable.
-        disk.fsync_folder(folder.parent)
+        # Whoever made it may have died before its name, or that of a folder above, was durable.
+        disk.fsync_way(folder)
         return cls(folder, spec, disk=disk, clock=clock, segment_bytes=segment_bytes)
 
     # --- description -------------------------------------------------------------------------------------------------
