@@ -14,7 +14,8 @@ ROOT = Path(headrace.__file__).parent
 ORDER = [
     {"cli"},
     {"testing"},
-    {"__init__", "app"},
+    {"__init__"},
+    {"app"},
     {"verify", "batch"},
     {"runtime"},
     {"lanes"},

@@ -52,7 +52,7 @@ def test_settings_are_frozen_and_judged(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="frozen"):
         Settings().debug = True
     monkeypatch.setenv("HEADRACE_MAX_ROWS_PER_EPOCH", "many")
-    with pytest.raises(UsageError, match="max_rows_per_epoch.*many"):
+    with pytest.raises(UsageError, match=r"max_rows_per_epoch.*many"):
         Settings.load()
     monkeypatch.delenv("HEADRACE_MAX_ROWS_PER_EPOCH")
     (tmp_path / "headrace.toml").write_text("[settings]\nspark_mastre = 1\n")

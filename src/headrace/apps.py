@@ -37,14 +37,14 @@ class Apps:
         self.file = self.project / "headrace-data" / "apps.json"
 
     def find(self, key: str) -> KnownApp | None:
-        """The app of a file; ":name" may be the variable that holds the app, or the app's own name."""
+        """The app of a key as it was typed, or of a file and the app's own name."""
         known = self._read()
         if key in known:
             return known[key]
         file, _, name = key.partition(":")
-        of_file = [app for app in known.values() if app.key.partition(":")[0] == file]
-        named = [app for app in of_file if not name or app.name == name or (len(of_file) == 1 and app.key == file)]
-        return named[0] if len(named) == 1 else None
+        of_file = {app.place: app for app in known.values() if app.key.partition(":")[0] == file}
+        same = [app for app in of_file.values() if not name or app.name == name]
+        return same[0] if len(same) == 1 else None
 
     def remember(self, key: str, place: Place) -> None:
         """Note where an app keeps its data; a second file with an app of the same name and data is refused."""

@@ -35,16 +35,21 @@ class Loaded:
 def load(argument: str | None, options: dict[str, Any]) -> Loaded:
     """Import the app that a command means, check it, and note it in apps.json."""
     target = find(argument)
-    loaded = Loaded(target, import_app(target), options)
-    Apps(target.project).remember(target.key, loaded.place)
+    apps = _apps(_import(target))
+    loaded = Loaded(target, _chosen(target, apps), options)
+    remembered = Apps(target.project)
+    remembered.remember(target.key, loaded.place)
+    if len(apps) == 1:
+        remembered.remember(target.file.name, loaded.place)
     return loaded
 
 
 def import_app(target: Target) -> App:
     """The App object of a file."""
-    if not target.file.is_file():
-        raise UsageError(f"there is no file {target.file}", hint="headrace new DIR makes a project")
-    apps = _apps(_import(target.file))
+    return _chosen(target, _apps(_import(target)))
+
+
+def _chosen(target: Target, apps: dict[str, App]) -> App:
     if target.name:
         chosen = [app for variable, app in apps.items() if target.name in (variable, app.name)]
         if not chosen:
@@ -70,7 +75,10 @@ def _choices(target: Target, apps: dict[str, App]) -> str | None:
     return " or ".join(f"{target.file.name}:{variable}" for variable in apps) or None
 
 
-def _import(file: Path) -> ModuleType:
+def _import(target: Target) -> ModuleType:
+    file = target.file
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}", hint="headrace new DIR makes a project")
     # A file called like a module that is loaded (json.py, code.py) must not take its place.
     name = file.stem if file.stem not in sys.modules else f"headrace_app_{file.stem}"
     if str(file.parent) not in sys.path:
