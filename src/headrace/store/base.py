@@ -153,7 +153,7 @@ class Generation:
     process: Process
 
 
-class CommitUnknown(WorldError):  # noqa: N818 - named like the errors in errors.py
+class CommitUnknown(WorldError):
     """A commit whose outcome is not known. Resolve it with `Store.resolve`; never repeat it blindly."""
 
     code = "commit_unknown"

@@ -305,8 +305,8 @@ class Column:
             plain = _retyped(array, _with_integers(array.type)).to_pylist()
             dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
             return [None if v is None else dumps(one(v)) for v in plain]
-        found: Values = array.to_pylist()
-        return found
+        texts: Values = array.to_pylist()
+        return texts
 
     def decode(self, columns: Sequence[Values]) -> Array:
         """The Arrow array that `encode` was given."""
@@ -340,7 +340,9 @@ class Column:
     def present(self, values: Sequence[Any]) -> Any:
         """One row's SQLite values as a person or JSON wants them in an answer."""
         if self.is_window:
-            return None if values[0] is None and values[1] is None else {"start": values[0], "end": values[1]}
+            assert isinstance(self.kind, T.StructType)
+            start, end = (present(value, f.dataType) for value, f in zip(values, self.kind.fields, strict=True))
+            return None if start is None and end is None else {"start": start, "end": end}
         return present(values[0], self.kind)
 
 
@@ -366,8 +368,25 @@ def present(value: Any, kind: T.DataType | None) -> Any:
         moment = dt.datetime.fromisoformat(value)
         return moment.replace(tzinfo=dt.timezone.utc) if isinstance(kind, T.TimestampType) else moment
     if isinstance(kind, (T.ArrayType, T.MapType, T.StructType)) and isinstance(value, str):
-        return json.loads(value)
+        return _present_nested(json.loads(value), kind)
     return value
+
+
+def _present_nested(value: Any, kind: T.DataType) -> Any:
+    """A value out of JSON; a struct whose fields nobody knows stays as it is, and so does a map, as pairs."""
+    if value is None:
+        return None
+    if isinstance(kind, T.ArrayType):
+        return [_present_nested(item, kind.elementType) for item in value]
+    if isinstance(kind, T.MapType):
+        return [[_present_nested(k, kind.keyType), _present_nested(v, kind.valueType)] for k, v in value]
+    if isinstance(kind, T.StructType):
+        return {f.name: _present_nested(value[f.name], f.dataType) for f in kind.fields} if kind.fields else value
+    if isinstance(kind, T.LongType):
+        return int(value)
+    if isinstance(kind, T.BinaryType):
+        return base64.b64decode(value)
+    return present(value, kind)
 
 
 _DECLARED: dict[type[T.DataType], str] = {
