@@ -9,19 +9,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pyspark.sql.types import StructType
 
 from headrace.definitions import TableDef
 from headrace.errors import DefinitionError
+from headrace.plan.doubles import Doubles
+from headrace.plan.fingerprint import normalised
 from headrace.plan.merge import Merge, aggregates, describe_merge, find_aggregate, grouping_of, why_not
+from headrace.plan.orders import OrderCheck, Orders
+from headrace.plan.purity import check
 from headrace.plan.shape import PLAIN, once, shape, substitute
 from headrace.plan.traits import ONE, Component, Partitions, Traits, finest, output_tuple
 from headrace.plan.tree import Expr, Node, Path, as_attribute
-from headrace.plan.types import type_of
 
 Lane = Literal["append", "merge", "recompute"]
 
@@ -71,17 +75,6 @@ class Position:
 
 
 @dataclass(frozen=True)
-class OrderCheck:
-    """An order on which the answer depends. `why` names the expression; not `proved`: look for ties."""
-
-    path: Path
-    partition: tuple[Expr, ...]
-    order: tuple[Expr, ...]
-    why: str
-    proved: bool
-
-
-@dataclass(frozen=True)
 class TablePlan:
     """How one table is kept.
 
@@ -116,15 +109,54 @@ def plan_table(root: Node, table: TableDef, inputs: Mapping[str, Input], *, unch
     `inputs` are named as in the leaves (`_hr_row__<name>`). Inputs in `unchanged` have no change in this epoch: they count as
     references, which may give a finer partition than the plan for every epoch.
     """
+    trusted = check(root, table, inputs)
+    orders = Orders(root, table, inputs)
     fixed = frozenset(name for name, i in inputs.items() if i.kind == "reference") | unchanged
     shaped = shape(root)
     traits = Traits(shaped, fixed)
-    return _Planner(shaped, traits, table, inputs).plan()
+    plan = _Planner(shaped, traits, table, inputs, orders).plan()
+    doubles = Doubles(root)
+    return replace(
+        plan,
+        approximate=doubles.of_output(),
+        decided_by_double=(*doubles.decided, *_approximate_key(plan, doubles.of_output())),
+        orders=orders.checks,
+        trusted=trusted,
+        normalised=normalised(root),
+        suggestions=_suggestions(root),
+        warnings=(*plan.warnings, *_sorts(root)),
+    )
+
+
+def _approximate_key(plan: TablePlan, approximate: Mapping[str, str]) -> list[str]:
+    return [f'{approximate[k]}, and "{k}" is in the key' for k in plan.key or () if k in approximate]
+
+
+def _sorts(root: Node) -> list[str]:
+    """ORDER BY at the end has no meaning for a table."""
+    node = root
+    while node.cls in PLAIN | {"Project"} and node.children:
+        if node.cls == "Sort":
+            return ["ORDER BY at the end is ignored: a table has no order"]
+        node = node.children[0]
+    return []
+
+
+def _suggestions(root: Node) -> tuple[str, ...]:
+    """Aliases for columns that Spark named itself."""
+    unnamed = [a.name for a in root.output if a.name and not a.name.replace("_", "a").isalnum()]
+    return tuple(f'name the column "{name}": ... AS {_alias(name)}' for name in unnamed)
+
+
+def _alias(name: str) -> str:
+    words = re.findall(r"[A-Za-z]+", name.lower())
+    return "_".join(words[:3]) or "value"
 
 
 class _Planner:
-    def __init__(self, root: Node, traits: Traits, table: TableDef, inputs: Mapping[str, Input]) -> None:
+    def __init__(self, root: Node, traits: Traits, table: TableDef, inputs: Mapping[str, Input], orders: Orders) -> None:
         self.root, self.traits, self.table, self.inputs = root, traits, table, inputs
+        self.orders = orders
         self.warnings: list[str] = []
         self.live = traits.occurrences(root)
 
@@ -162,7 +194,7 @@ class _Planner:
         node = find_aggregate(self.traits, self.root)
         if node is None:
             return "recompute", [self._why_recompute()], None
-        reason = why_not(self.traits, node, loses=self._loses(), proved={})
+        reason = why_not(self.traits, node, loses=self._loses(), proved=self.orders.proved)
         if reason is not None:
             return "recompute", [reason], None
         functions = ", ".join(map(str, aggregates(node))) or "its distinct rows"
@@ -274,8 +306,3 @@ def _only(node: Node, multiplies: bool) -> bool | None:
             return None
         node = node.children[0]
     return multiplies
-
-
-def column_type(attribute: Expr) -> str | None:
-    """The type of a result's column, where the plan says it."""
-    return type_of(attribute)

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 NAMES = frozenset(
     (
         "! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ abs acos acosh add_months aes_decrypt aggregate and any any_value "
-        "approx_count_distinct array array_agg array_append array_compact array_contains array_distinct array_except array_insert "
+        "approx_count_distinct array array_agg array_append array_compact array_contains array_distinct "
+        "array_except array_insert "
         "array_intersect array_join array_max array_min array_position array_prepend array_remove array_repeat array_size "
-        "array_sort array_union arrays_overlap arrays_zip ascii asin asinh assert_true atan atan2 atanh avg base64 between bigint "
+        "array_sort array_union arrays_overlap arrays_zip ascii asin asinh assert_true atan atan2 atanh avg base64 "
+        "between bigint "
         "bin binary bit_and bit_count bit_get bit_length bit_or bit_xor bitmap_and_agg bitmap_bit_position bitmap_bucket_number "
         "bitmap_construct_agg bitmap_count bitmap_or_agg bool_and bool_or boolean bround btrim cardinality case cast cbrt ceil "
         "ceiling char char_length character_length chr coalesce collate collation collect_list collect_set concat concat_ws "
@@ -28,10 +30,12 @@ NAMES = frozenset(
         "json_object_keys json_tuple lag last last_day last_value lcase lead least left len length levenshtein like listagg ln "
         "locate log log10 log1p log2 lower lpad ltrim luhn_check make_date make_dt_interval make_interval make_time "
         "make_timestamp make_timestamp_ltz make_timestamp_ntz make_valid_utf8 make_ym_interval map map_concat map_contains_key "
-        "map_entries map_filter map_from_arrays map_from_entries map_keys map_values map_zip_with mask max max_by md5 mean median "
+        "map_entries map_filter map_from_arrays map_from_entries map_keys map_values map_zip_with mask max max_by md5 "
+        "mean median "
         "min min_by minute mod mode month monthname months_between named_struct nanvl negative next_day not nth_value ntile "
         "nullif nullifzero nvl nvl2 octet_length or overlay parse_json parse_url percent_rank percentile percentile_cont "
-        "percentile_disc pi pmod posexplode posexplode_outer position positive pow power printf quarter quote radians raise_error "
+        "percentile_disc pi pmod posexplode posexplode_outer position positive pow power printf quarter quote "
+        "radians raise_error "
         "range rank reduce regexp regexp_count regexp_extract regexp_extract_all regexp_instr regexp_like regexp_replace "
         "regexp_substr regr_count repeat replace reverse right rint rlike round row_number rpad rtrim schema_of_csv "
         "schema_of_json schema_of_variant schema_of_xml sec second sentences sequence session_window sha sha1 sha2 shiftleft "
@@ -57,7 +61,8 @@ NAMES = frozenset(
 
 CLASSES = frozenset(
     (
-        "Abs Acos Acosh Add AddMonths AesDecrypt And AnyValue ArrayAggregate ArrayAppend ArrayCompact ArrayContains ArrayDistinct "
+        "Abs Acos Acosh Add AddMonths AesDecrypt And AnyValue ArrayAggregate ArrayAppend ArrayCompact "
+        "ArrayContains ArrayDistinct "
         "ArrayExcept ArrayExists ArrayFilter ArrayForAll ArrayInsert ArrayIntersect ArrayJoin ArrayMax ArrayMin ArrayPosition "
         "ArrayPrepend ArrayRemove ArrayRepeat ArraySize ArraySort ArrayTransform ArrayUnion ArraysOverlap ArraysZip Ascii Asin "
         "Asinh AssertTrue AtLeastNNonNulls Atan Atan2 Atanh Average BRound Base32 Base64 Between Bin BinaryPad BitAndAgg "
@@ -67,14 +72,16 @@ CLASSES = frozenset(
         "Conv ConvertTimezone Cos Cosh Cot Count CountIf Crc32 CreateArray CreateMap CreateNamedStruct Csc CsvToStructs CumeDist "
         "DateAdd DateAddInterval DateAddYMInterval DateDiff DateFormatClass DateFromUnixDate DatePart DateSub DayName DayOfMonth "
         "DayOfWeek DayOfYear Days DecimalAddNoOverflowCheck DecimalSubtractNoOverflowCheck Decode DenseRank Divide "
-        "DivideDTInterval DivideInterval DivideYMInterval DropField ElementAt Elt Encode EndsWith EqualNull EqualNullSafe EqualTo "
+        "DivideDTInterval DivideInterval DivideYMInterval DropField ElementAt Elt Encode EndsWith EqualNull "
+        "EqualNullSafe EqualTo "
         "EulerNumber Exp Explode Expm1 Extract ExtractANSIIntervalDays ExtractANSIIntervalHours ExtractANSIIntervalMinutes "
         "ExtractANSIIntervalMonths ExtractANSIIntervalSeconds ExtractANSIIntervalYears ExtractIntervalDays ExtractIntervalHours "
         "ExtractIntervalMinutes ExtractIntervalMonths ExtractIntervalSeconds ExtractIntervalYears Factorial FindInSet First "
         "Flatten Floor FormatNumber FormatString FromUTCTimestamp FromUnixTime Get GetArrayItem GetArrayStructFields "
         "GetJsonObject GetMapValue GetStructField GetTimestamp GreaterThan GreaterThanOrEqual Greatest Grouping GroupingID Hex "
         "Hmac Hour Hours HoursOfTime HyperLogLogPlusPlus Hypot ILike If In InSet InitCap Inline IntegralDivide IsNaN IsNotNull "
-        "IsNull IsValidUTF8 IsValidVariant IsVariantNull JaroWinkler JsonObjectKeys JsonToStructs JsonTuple Lag Last LastDay Lead "
+        "IsNull IsValidUTF8 IsValidVariant IsVariantNull JaroWinkler JsonObjectKeys JsonToStructs JsonTuple Lag Last "
+        "LastDay Lead "
         "Least Left Length LengthOfJsonArray LessThan LessThanOrEqual Levenshtein Like LikeAll LikeAny ListAgg Log Log10 Log1p "
         "Log2 Logarithm Lower Luhncheck MakeDTInterval MakeDate MakeDecimal MakeInterval MakeTime MakeTimestamp "
         "MakeTimestampFromDateTime MakeTimestampLTZ MakeTimestampNTZ MakeValidUTF8 MakeYMInterval MapConcat MapContainsKey "
@@ -86,11 +93,13 @@ CLASSES = frozenset(
         "Quarter Quote RLike RaiseError Range Rank RegExpCount RegExpExtract RegExpExtractAll RegExpInStr RegExpReplace "
         "RegExpSubStr RegrCount Remainder ResolvedCollation Reverse Right Rint Round RoundCeil RoundFloor RowNumber ST_AsBinary "
         "ST_GeogFromWKB ST_GeomFromWKB ST_SetSrid ST_Srid SchemaOfCsv SchemaOfJson SchemaOfVariant SchemaOfXml Sec Second "
-        "SecondWithFraction SecondsOfTime SecondsOfTimeWithFraction SecondsToTimestamp Sentences Sequence SessionWindow Sha1 Sha2 "
+        "SecondWithFraction SecondsOfTime SecondsOfTimeWithFraction SecondsToTimestamp Sentences Sequence SessionWindow "
+        "Sha1 Sha2 "
         "ShiftLeft ShiftRight ShiftRightUnsigned Signum Sin Sinh Size Slice SortArray SoundEx SplitPart Sqrt Stack StartsWith "
         "StddevPop StddevSamp StringInstr StringLPad StringLocate StringRPad StringRepeat StringReplace StringSpace StringSplit "
         "StringToMap StringToTimestamp StringTranslate StringTrim StringTrimBoth StringTrimLeft StringTrimRight StructsToCsv "
-        "StructsToJson StructsToXml Substring SubstringIndex Subtract SubtractDates SubtractTimes SubtractTimestamps Sum Tan Tanh "
+        "StructsToJson StructsToXml Substring SubstringIndex Subtract SubtractDates SubtractTimes SubtractTimestamps Sum "
+        "Tan Tanh "
         "TimeAddInterval TimeBucket TimeDiff TimeFromMicros TimeFromMillis TimeFromSeconds TimeToMicros TimeToMillis "
         "TimeToSeconds TimeTrunc TimeWindow TimestampAdd TimestampAddInterval TimestampAddYMInterval TimestampDiff ToBinary "
         "ToCharacter ToDegrees ToNumber ToRadians ToTime ToUTCTimestamp ToUnixTimestamp ToVariantObject TransformKeys "
@@ -109,7 +118,8 @@ CLASSES = frozenset(
 INTERNAL = frozenset(
     (
         "AggregateExpression Alias AttributeReference BaseGroupingSets CommonExpressionDef CommonExpressionRef CurrentRow "
-        "EmptyRow Exists FoldableUnevaluable GroupingID InSubquery Invoke KnownFloatingPointNormalized KnownNotNull KnownNullable "
+        "EmptyRow Exists FoldableUnevaluable GroupingID InSubquery Invoke KnownFloatingPointNormalized "
+        "KnownNotNull KnownNullable "
         "LambdaFunction LateralSubquery ListQuery Literal NamedLambdaVariable NormalizeNaNAndZero OuterReference "
         "OuterScopeReference PromotePrecision PythonUDAF PythonUDF ScalarSubquery SortOrder SpecifiedWindowFrame StaticInvoke "
         "UnboundedFollowing UnboundedPreceding UnspecifiedFrame WindowExpression WindowSpecDefinition With "
@@ -127,10 +137,8 @@ class Refusal:
 
 
 _DIFFERS = "whose value would differ between the stream and the batch answer"
-_CLOCK = Refusal(_DIFFERS, "a time of the row itself: its event time, or _appended, when the log took it")
-_CHANCE = Refusal(
-    _DIFFERS, "a hash of the row's position, xxhash64(7, _partition, _offset), which is the same whenever it is computed"
-)
+_CLOCK = Refusal(_DIFFERS, "hr.now(), the clock of the row's epoch")
+_CHANCE = Refusal(_DIFFERS, "hr.random(seed=7), which depends on the row's position in the log")
 _WHO = Refusal("which names the session, not the data")
 _WHERE = Refusal("which depends on how Spark cut the work", "_partition and _offset, the row's position in the log")
 _SKETCH = Refusal(

@@ -7,7 +7,8 @@ import json
 from headrace.plan.tree import Expr
 
 _BOOLEAN = frozenset(
-    "EqualTo EqualNullSafe GreaterThan GreaterThanOrEqual LessThan LessThanOrEqual And Or Not IsNull IsNotNull In InSet Like RLike "
+    "EqualTo EqualNullSafe GreaterThan GreaterThanOrEqual LessThan LessThanOrEqual And Or Not IsNull IsNotNull In InSet "
+    "Like RLike "
     "StartsWith EndsWith Contains IsNaN InSubquery Exists".split()
 )
 _STRING = frozenset(
@@ -18,13 +19,16 @@ _INTEGER = frozenset(
     "DenseRank NTile Ascii StringInstr StringLocate".split()
 )
 _LIKE_FIRST = frozenset(
-    "Alias AggregateExpression Min Max First Last AnyValue Add Subtract Multiply Remainder Pmod UnaryMinus UnaryPositive Abs Greatest "
-    "Least Coalesce NullIf KnownNotNull KnownNullable KnownFloatingPointNormalized NormalizeNaNAndZero MaxBy MinBy Lag Lead NthValue "
+    "Alias AggregateExpression Min Max First Last AnyValue Add Subtract Multiply Remainder Pmod UnaryMinus UnaryPositive "
+    "Abs Greatest "
+    "Least Coalesce NullIf KnownNotNull KnownNullable KnownFloatingPointNormalized NormalizeNaNAndZero MaxBy MinBy Lag "
+    "Lead NthValue "
     "BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitAndAgg BitOrAgg BitXorAgg Mode NaNvl WindowExpression ArraySort SortArray "
     "ArrayDistinct Nvl Nvl2".split()
 )
 _DOUBLE = frozenset(
-    "StddevSamp StddevPop VarianceSamp VariancePop Corr CovPopulation CovSample Skewness Kurtosis Percentile Sqrt Exp Log Log10 Log2 "
+    "StddevSamp StddevPop VarianceSamp VariancePop Corr CovPopulation CovSample Skewness Kurtosis Percentile Sqrt Exp Log "
+    "Log10 Log2 "
     "Log1p Pow Sin Cos Tan Rand PercentRank CumeDist Cbrt Atan2 Asin Acos Atan".split()
 )
 
