@@ -348,4 +348,12 @@ def _encode_column(column: pa.ChunkedArray | pa.Array) -> list[bytes]:
     if pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind) or pa.types.is_duration(kind):
         pack: Callable[[int], bytes] = struct.Struct(">cQ").pack  # type: ignore[assignment]
         return [b"\x00" if v is None else pack(b"\x15", v + (1 << 63)) for v in python_values(column)]  # type: ignore[call-arg, arg-type]
+    if pa.types.is_struct(kind):
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(whole, pa.ChunkedArray):
+            whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], kind)
+        fields = [_encode_column(child) for child in whole.flatten()]
+        rows = zip(*fields, strict=True) if fields else [()] * len(whole)
+        valid = whole.is_valid().to_pylist()
+        return [b"\x05" + b"".join(b"\x06" + f for f in row) + b"\x00" if ok else b"\x00" for row, ok in zip(rows, valid, strict=True)]
     return list(map(_encode, column.to_pylist()))

@@ -1,0 +1,36 @@
+"""When two values that Spark added in double count as the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.lanes.difference import exact_rows
+
+RELATIVE = 1e-12
+"""Never less than this share of the magnitude."""
+
+
+def close(a: Any, b: Any, share: float = 1.0, bound: float | None = None) -> bool:
+    """Whether two values agree within the tolerance; `bound` is n * 2^-52 * the sum of magnitudes, where it is known."""
+    if a is None or b is None:
+        return a is b
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) and math.isnan(b)
+    if math.isinf(a) or math.isinf(b):
+        return bool(a == b)
+    allowed = max(RELATIVE * max(abs(a), abs(b)), bound or 0.0)
+    return abs(a - b) <= share * allowed
+
+
+def same_within(stored: pa.Table, new: pa.Table, approximate: Collection[str], share: float) -> bool:
+    """Whether two rows are the same, approximate columns within a share of the tolerance."""
+    exact = [i for i, name in enumerate(stored.column_names) if name not in approximate]
+    if exact_rows(stored.select(exact)) != exact_rows(new.select(exact)):
+        return False
+    return all(
+        close(stored.column(i)[0].as_py(), new.column(i)[0].as_py(), share) for i in range(stored.num_columns) if i not in exact
+    )

@@ -1,0 +1,209 @@
+"""Epochs: reading, computing and committing them for one generation that holds the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.clock import Clock
+from headrace.lanes.base import InputChange, Outcome
+from headrace.log.topic import Topic
+from headrace.runtime.generation import Generation, Workshop
+from headrace.runtime.protocol import Steps
+from headrace.runtime.rows import SourceRows, as_copies, copy_columns
+from headrace.runtime.sequencer import Ranges
+from headrace.spark.errors import spark_errors
+from headrace.spark.frames import StoredFiles
+from headrace.spark.query import Gear
+from headrace.store.base import Head, Registration, TableSpec, Writes
+from headrace.store.fence import Holder
+from headrace.store.ledger import Kind, LedgerRow
+
+SMALL_ROWS = 20_000
+"""Epochs up to this size travel with the plan."""
+THREADS = 6
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One epoch: what it is to hold."""
+
+    number: int
+    clock_us: int
+    ranges: Ranges
+
+    @property
+    def rows(self) -> int:
+        """How many offsets it covers."""
+        return sum(stop - start for parts in self.ranges.values() for start, stop in parts.values())
+
+
+@dataclass
+class Engine:
+    """Computes epochs and commits them. One at a time; never two in one process."""
+
+    workshop: Workshop
+    generation: Generation
+    holder: Holder
+    clock: Clock
+    steps: Steps
+    force_gear: Gear | None = None
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "lane"))
+
+    # --- places
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """The topics that the app reads."""
+        return self.workshop.topics
+
+    def used(self) -> dict[str, dict[int, int]]:
+        """The prefix of the head."""
+        return self.holder.store.offsets()
+
+    def ends(self) -> dict[str, dict[int, int]]:
+        """What the log has published."""
+        return {name: dict(enumerate(topic.ends())) for name, topic in self.topics.items()}
+
+    # --- an epoch
+
+    def take(self, ranges: Ranges) -> Taken:
+        """Step `plan`, once the ranges are decided."""
+        number = self.holder.head.epoch + 1
+        with self.steps.step("plan", number):
+            return Taken(number, self.clock.now_us(), ranges)
+
+    def epoch(self, taken: Taken) -> Head | None:
+        """Read, compute and commit one epoch. None: it was not committed; compute it again."""
+        with self.steps.step("read", taken.number):
+            gear = self._gear(taken)
+            sources = self._read(taken, gear)
+        with self.steps.step("compute", taken.number):
+            outcomes = self._compute(taken, sources, gear)
+            writes = self._writes(sources, outcomes)
+        with self.steps.step("commit", taken.number):
+            return self.holder.commit(self._entry(taken, sources), writes)
+
+    def _gear(self, taken: Taken) -> Gear:
+        return self.force_gear or ("small" if taken.rows <= SMALL_ROWS else "large")
+
+    def _read(self, taken: Taken, gear: Gear) -> dict[str, SourceRows]:
+        """Small epochs and sources that a recompute must find again as rows, the rest as files for executors."""
+        out = {}
+        for name, ranges in taken.ranges.items():
+            reader = self.workshop.readers[name]
+            out[name] = reader.read(ranges) if gear == "small" or name in self.generation.copied else reader.files(ranges)
+        return out
+
+    def _compute(self, taken: Taken, sources: Mapping[str, SourceRows], gear: Gear) -> dict[str, Outcome]:
+        """Every table whose inputs changed, level by level; tables of one level side by side."""
+        door = self.workshop.door
+        self.generation.rows_of.upto = advanced(self.used(), taken.ranges)
+        changes = {name: InputChange(door.shapes[name].empty(), read.rows) for name, read in sources.items() if read.handed}
+        outcomes: dict[str, Outcome] = {}
+        for level in self.workshop.app.levels():
+            due = [table.name for table in level if any(name in changes for name in table.reads)]
+            for name, outcome in zip(due, self._pool.map(lambda n: self._run_lane(n, changes, gear), due), strict=True):
+                outcomes[name] = outcome
+                if outcome.change:
+                    changes[name] = outcome.change.as_input(door.shapes[name])
+        return outcomes
+
+    def _run_lane(self, name: str, changes: Mapping[str, InputChange], gear: Gear) -> Outcome:
+        table = self.workshop.tables[name].table
+        mine = {read: changes[read] for read in table.reads if read in changes}
+        with spark_errors(table):
+            return self.generation.lanes[name].run(mine, gear)
+
+    def _writes(self, sources: Mapping[str, SourceRows], outcomes: Mapping[str, Outcome]) -> Writes:
+        shapes = self.workshop.door.shapes
+        copies: dict[str, pa.Table] = {}
+        for name in self.generation.with_copies(frozenset(sources)):
+            rows = sources[name].rows
+            assert not isinstance(rows, StoredFiles), "copied rows pass the driver"
+            copies[name] = as_copies(rows, shapes[name])
+        return Writes(
+            tables={name: outcome.change.as_write() for name, outcome in outcomes.items() if outcome.change},
+            parts={name: outcome.parts for name, outcome in outcomes.items() if outcome.parts is not None},
+            index={name: change for outcome in outcomes.values() for name, change in outcome.index.items()},
+            copies=copies,
+            rejects=[reject for read in sources.values() for reject in read.rejects],
+            steps_ms=dict(self.steps.milliseconds),
+        )
+
+    def _entry(self, taken: Taken, sources: Mapping[str, SourceRows], kind: Kind = "epoch") -> LedgerRow:
+        generation = self.holder.generation
+        return LedgerRow(
+            epoch=taken.number,
+            kind=kind,
+            generation=generation.number,
+            lineage=generation.lineage,
+            clock=taken.clock_us,
+            committed_at=self.clock.now_us(),
+            ranges=taken.ranges,
+            references={name: reference.hash for name, reference in self.workshop.references.items()},
+            rows={
+                table.name: {name: read.handed for name, read in sources.items() if name in table.reads}
+                for table in self.workshop.app.tables.values()
+                if any(name in table.reads for name in sources)
+            },
+            rejects={name: len(read.rejects) for name, read in sources.items() if read.rejects},
+            definitions={} if kind == "epoch" else {name: p.fingerprint for name, p in self.workshop.tables.items()},
+        )
+
+    # --- the first epoch
+
+    def create(self) -> Head | None:
+        """Commit the batch answer over no rows as the first epoch, with every table that the app has."""
+        taken = self.take({})
+        with self.steps.step("compute", taken.number):
+            self.generation.rows_of.made_anew = frozenset(self.workshop.tables)
+            outcomes = self._over_nothing()
+            self.generation.rows_of.made_anew = frozenset()
+            writes = self._writes({}, outcomes)
+        registrations = [r for name in self.workshop.tables for r in self.registrations(name)]
+        registrations += [self.copies_registration(name) for name in sorted(self.generation.copied)]
+        writes = Writes(create=registrations, tables=writes.tables, parts=writes.parts, index=writes.index)
+        with self.steps.step("commit", taken.number):
+            return self.holder.commit(self._entry(taken, {}, "create"), writes)
+
+    def _over_nothing(self) -> dict[str, Outcome]:
+        door = self.workshop.door
+        outcomes: dict[str, Outcome] = {}
+        changes: dict[str, InputChange] = {}
+        for table in self.workshop.app.in_order():
+            mine = {name: changes[name] for name in table.reads if name in changes}
+            with spark_errors(table):
+                outcome = self.generation.lanes[table.name].afresh().run(mine, "small")
+            outcomes[table.name] = outcome
+            if outcome.change:
+                changes[table.name] = outcome.change.as_input(door.shapes[table.name])
+        return outcomes
+
+    def registrations(self, name: str) -> list[Registration]:
+        """A table and its memory, as the store registers them."""
+        planned, lane = self.workshop.tables[name], self.generation.lanes[name]
+        own = Registration(
+            TableSpec(name, planned.columns, planned.plan.key), lane=planned.plan.lane, fingerprint=planned.fingerprint
+        )
+        return [own, *lane.registrations()]
+
+    def copies_registration(self, source: str) -> Registration:
+        """The copies of a source's rows."""
+        columns = copy_columns(self.workshop.door.shapes[source].columns)
+        return Registration(TableSpec(source, columns, None, "rows"), layout=columns.simpleString(), hidden=True)
+
+    def close(self) -> None:
+        """Let the lanes' threads go."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def advanced(used: Mapping[str, Mapping[int, int]], ranges: Ranges) -> dict[str, dict[int, int]]:
+    """The prefix after these ranges."""
+    return {
+        name: {**used.get(name, {}), **{p: stop for p, (_, stop) in ranges.get(name, {}).items()}}
+        for name in used.keys() | ranges.keys()
+    }

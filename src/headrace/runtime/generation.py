@@ -1,0 +1,150 @@
+"""What one generation of an app works with: its topics, references, plans and lanes, made once at start.
+
+`Workshop` needs no store: `plan`, `batch` and `verify` use it too. `Generation` adds the lanes over a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import types as T
+
+from headrace.definitions import AppDef, TableDef, TopicDef
+from headrace.errors import DefinitionError
+from headrace.lanes.append import AppendLane
+from headrace.lanes.base import Lane, LaneContext
+from headrace.lanes.merge import MergeLane
+from headrace.lanes.recompute import RecomputeLane
+from headrace.log.topic import Topic
+from headrace.place import Place
+from headrace.plan.choose import Input, TablePlan, plan_table
+from headrace.plan.fingerprint import source_fingerprint
+from headrace.plan.tree import parse
+from headrace.runtime.references import Reference, load_reference
+from headrace.runtime.rows import SourceReader, StoredRows
+from headrace.settings import Settings
+from headrace.spark.errors import spark_errors
+from headrace.spark.frames import Shape
+from headrace.spark.query import Door
+from headrace.spark.session import Sessions
+from headrace.store.base import Store
+
+LANES: dict[str, type[Lane]] = {"append": AppendLane, "merge": MergeLane, "recompute": RecomputeLane}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A table with everything that follows from its function."""
+
+    table: TableDef
+    plan: TablePlan
+    columns: T.StructType
+    fingerprint: str
+
+
+@dataclass
+class Workshop:
+    """An app's functions, ready to be called: the door, the shapes of its inputs, and the plan of every table."""
+
+    app: AppDef
+    place: Place
+    door: Door
+    topics: Mapping[str, Topic]
+    readers: Mapping[str, SourceReader]
+    references: Mapping[str, Reference]
+    tables: dict[str, Planned] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, app: AppDef, place: Place, settings: Settings, sessions: Sessions) -> Workshop:
+        """Open topics (made where they are missing), read references, and plan every table."""
+        beside = Path(app.file).parent if app.file else None
+        topics = {name: open_topic(place, topic) for name, topic in app.topics.items()}
+        references = {name: load_reference(r, place, beside=beside) for name, r in app.references.items()}
+        shapes = {name: Shape(name, "source", topic.schema) for name, topic in app.topics.items()}
+        shapes |= {name: Shape(name, "reference", r.columns) for name, r in references.items()}
+        door = Door(sessions, shapes, {name: reference_rows(r, shapes[name]) for name, r in references.items()})
+        readers = {name: SourceReader(topic, shapes[name], app.topics[name].event_time) for name, topic in topics.items()}
+        workshop = cls(app, place, door, topics, readers, references)
+        for table in app.in_order():
+            workshop._plan(table, shapes)
+        return workshop
+
+    def _plan(self, table: TableDef, shapes: dict[str, Shape]) -> None:
+        with spark_errors(table):
+            frame = self.door.empty_call(table)
+            root = self.door.surgeon("small").analysed(frame)
+            text, columns = root.toJSON(), frame.schema
+        inputs = {name: self._input(name) for name in table.reads}
+        plan = plan_table(parse(text), table, inputs)
+        _check_columns(table, columns)
+        fingerprint = source_fingerprint(table, inputs, self.app.timezone)
+        self.tables[table.name] = Planned(table, plan, columns, fingerprint)
+        shapes[table.name] = Shape(table.name, "table", columns)
+
+    def _input(self, name: str) -> Input:
+        if name in self.tables:
+            planned = self.tables[name]
+            return Input(name, "table", planned.columns, planned.plan.key, grows=self.grows(name))
+        kind = "source" if name in self.topics else "reference"
+        return Input(name, kind, self.door.shapes[name].columns)  # type: ignore[arg-type]
+
+    def grows(self, name: str) -> bool:
+        """Whether a table's rows never change or vanish: append lanes over what only grows."""
+        planned = self.tables[name]
+        return planned.plan.lane == "append" and all(self.grows(n) for n in planned.table.reads if n in self.tables)
+
+
+def open_topic(place: Place, topic: TopicDef) -> Topic:
+    """The topic as the app declares it: made, or found and compared; new nullable columns are added."""
+    opened = Topic.create(
+        place.topic(topic.name),
+        name=topic.name,
+        schema=topic.schema,
+        partitions=topic.partitions,
+        partition_by=topic.partition_by,
+        event_time=topic.event_time,
+    )
+    opened.evolve(topic.schema)
+    return opened
+
+
+def reference_rows(reference: Reference, shape: Shape) -> pa.Table:
+    """A reference's rows in the shape of a frame; its rows are numbered."""
+    return reference.rows.append_column(shape.row_column, pa.array(range(reference.rows.num_rows), pa.int64()))
+
+
+def _check_columns(table: TableDef, columns: T.StructType) -> None:
+    seen: dict[str, str] = {}
+    for name in columns.names:
+        if name.lower() in seen:
+            raise DefinitionError(
+                f'table "{table.name}" has two columns "{name}"',
+                origin=table.origin,
+                hint='.alias("another_name"), or AS another_name in SQL',
+            )
+        seen[name.lower()] = name
+
+
+class Generation:
+    """The lanes of one generation over its store."""
+
+    def __init__(self, workshop: Workshop, store: Store) -> None:
+        self.workshop, self.store = workshop, store
+        self.rows_of = StoredRows(store, workshop.door.shapes, workshop.readers)
+        self.lanes: dict[str, Lane] = {}
+        for name, planned in workshop.tables.items():
+            self.lanes[name] = self.lane(planned, store)
+        self.copied = frozenset(source for lane in self.lanes.values() for source in lane.copies)
+
+    def lane(self, planned: Planned, store: Store) -> Lane:
+        """A lane for one table; `store` is where it finds its memory."""
+        context = LaneContext(self.workshop.door, store, planned.table, planned.plan, planned.columns, self.rows_of)
+        with spark_errors(planned.table):
+            return LANES[planned.plan.lane](context)
+
+    def with_copies(self, sources: frozenset[str]) -> frozenset[str]:
+        """Of these sources, those whose rows are kept."""
+        return self.copied & sources

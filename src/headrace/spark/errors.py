@@ -1,0 +1,89 @@
+"""What Spark says, in the user's words: its table, file and line, the reason on one line, and what to try."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import AnalysisException, PySparkException
+
+from headrace.definitions import TableDef
+from headrace.errors import DefinitionError, FunctionFailed, HeadraceError, WorldError
+
+_HINTS = {
+    "DIVIDE_BY_ZERO": "try_divide(a, b), which gives NULL",
+    "REMAINDER_BY_ZERO": "try_mod(a, b), which gives NULL",
+    "CAST_INVALID_INPUT": "try_cast, which gives NULL",
+    "CAST_OVERFLOW": "try_cast, which gives NULL, or a wider type",
+    "ARITHMETIC_OVERFLOW": "try_add, try_sum and the like, which give NULL, or a wider type",
+    "NUMERIC_VALUE_OUT_OF_RANGE": "a wider DECIMAL",
+    "UNRESOLVED_COLUMN": "a column that the input has",
+    "TABLE_OR_VIEW_NOT_FOUND": "a source, a reference or a table of the app",
+    "INVALID_ARRAY_INDEX": "get(array, index), which gives NULL",
+}
+
+
+class SparkDied(WorldError):
+    """The JVM is gone."""
+
+    code = "spark_died"
+
+
+def condition(error: BaseException) -> str:
+    """Spark's name for what went wrong: DIVIDE_BY_ZERO."""
+    name = error.getCondition() if isinstance(error, PySparkException) else None
+    if not name:
+        found = re.search(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]", str(error))
+        name = found.group(1) if found else ""
+    return str(name)
+
+
+def one_line(error: BaseException) -> str:
+    """The reason without Spark's advice about its own settings, its SQLSTATE and its traces."""
+    if isinstance(error, PySparkException):
+        text = error.getMessage() if hasattr(error, "getMessage") and error.getMessage() else str(error)
+    else:
+        text = str(error)
+    python = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception): .*)$", text, re.M)
+    if "PythonException" in text or "Traceback (most recent call last)" in text:
+        return python[-1] if python else "the Python function failed"
+    text = text.split("\n\n")[0].splitlines()[0] if text.strip() else type(error).__name__
+    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
+    text = re.sub(r"\s*SQLSTATE: \w+.*$", "", text)
+    text = re.sub(r" Use `[^`]+` to .*$", "", text)
+    text = re.sub(r" If necessary set \S+ to .*$", "", text)
+    return text.strip().rstrip(";")
+
+
+def is_dead(error: BaseException) -> bool:
+    """Whether the JVM itself is gone."""
+    if isinstance(error, (Py4JNetworkError, ConnectionError)):
+        return True
+    text = str(error)
+    return (isinstance(error, Py4JError) and ("Answer from Java side is empty" in text or "trying to connect" in text)) or (
+        "SparkContext was shut down" in text or "stopped SparkContext" in text
+    )
+
+
+@contextlib.contextmanager
+def spark_errors(table: TableDef) -> Iterator[None]:
+    """Whatever Spark or the user's function raises inside, as an error of ours about this table."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except Exception as error:
+        if is_dead(error):
+            raise SparkDied("Spark's JVM died", details=[f'while table "{table.name}" was computed']) from error
+        hint = next((h for name, h in _HINTS.items() if condition(error).startswith(name)), None)
+        if not isinstance(error, (PySparkException, Py4JError)):
+            raise
+        if isinstance(error, AnalysisException):
+            raise DefinitionError(
+                f'table "{table.name}" is not understood by Spark', details=[one_line(error)], origin=table.origin, hint=hint
+            ) from error
+        raise FunctionFailed(
+            f'table "{table.name}": its function fails', details=[one_line(error)], origin=table.origin, hint=hint
+        ) from error

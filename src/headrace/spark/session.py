@@ -1,0 +1,133 @@
+"""Sessions: one Spark context per process, and a session of its own for each gear.
+
+*small* plans without shuffles and without adaptive execution, for epochs of some thousand rows; *large* uses all cores,
+for catching up, `batch` and `verify`. Both are children of one context and share the time zone and ANSI mode, without which
+the two gears could give different rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headrace.errors import DefinitionError
+from headrace.spark.java import java_home
+
+_STATIC = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.structuredLogging.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.cleaner.periodicGC.interval": "10min",
+    # Python workers over TCP wait 40 ms per task for nothing but delayed acknowledgements.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:+IgnoreUnrecognizedVMOptions",
+}
+
+_BOTH = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # What is a parameter for people is part of our answers: fixed here, whatever the machine's spark-defaults say.
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parquet.aggregatePushdown": "false",
+}
+
+_SMALL = {
+    **_BOTH,
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+
+_LARGE = {
+    **_BOTH,
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.files.maxPartitionBytes": "64m",
+}
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """The two gears of one app."""
+
+    small: SparkSession
+    large: SparkSession
+
+    @property
+    def context(self) -> SparkSession:
+        """The session whose context both share."""
+        return self.small
+
+
+def start_sessions(
+    *, master: str = "local[*]", memory: str = "4g", timezone: str = "UTC", scratch: Path | None = None, name: str = "headrace"
+) -> Sessions:
+    """Start Spark, or borrow the session that this process already has."""
+    active = SparkSession.getActiveSession()
+    if active is not None and not hasattr(active, "_jsparkSession"):
+        raise DefinitionError(
+            "Spark Connect sessions cannot be borrowed",
+            details=["the planner needs the analysed plan, which only a classic session shows"],
+            hint="run the app in a process without a Connect session",
+        )
+    base = SparkSession._instantiatedSession
+    if base is None or base._jsc.sc().isStopped():
+        base = _start(master, memory, scratch, name)
+    return Sessions(small=_child(base, _SMALL, timezone), large=_child(base, _large_settings(base), timezone))
+
+
+def _large_settings(base: SparkSession) -> dict[str, str]:
+    cores = base.sparkContext.defaultParallelism
+    return {**_LARGE, "spark.sql.shuffle.partitions": str(max(cores, 2))}
+
+
+def _child(base: SparkSession, settings: dict[str, str], timezone: str) -> SparkSession:
+    session = base.newSession()
+    for key, value in {**settings, "spark.sql.session.timeZone": timezone}.items():
+        session.conf.set(key, value)
+    return session
+
+
+def _start(master: str, memory: str, scratch: Path | None, name: str) -> SparkSession:
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([p for p in sys.path if p and not p.endswith(".zip")]))
+    builder = SparkSession.builder.master(master).appName(name).config("spark.driver.memory", memory)
+    for key, value in _STATIC.items():
+        builder = builder.config(key, value)
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
+        builder = builder.config("spark.local.dir", str(scratch)).config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+    builder = builder.config("spark.driver.extraJavaOptions", f"{_STATIC['spark.driver.extraJavaOptions']} {_log_options()}")
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    # PySpark logs every analysis error with its JVM trace; ours is the place that tells people.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    return session
+
+
+def _log_options() -> str:
+    return f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}"
+
+
+def stop_sessions() -> None:
+    """Stop this process's Spark, if there is one."""
+    base = SparkSession._instantiatedSession
+    if base is not None:
+        base.stop()
