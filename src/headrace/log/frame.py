@@ -23,6 +23,9 @@ VERSION = 1
 HAS_EXTRA = 1 << 8
 HAS_REJECTS = 1 << 9
 FRAME_BYTES_MAX = 64 << 20
+NOBODY = bytes(16)
+"""The producer of frames that nobody can repeat: appends without a name and a sequence."""
+
 NO_TIME = (2**63 - 1, -(2**63))
 """The event-time range of a frame in which no row has an event time."""
 

@@ -92,8 +92,9 @@ class _Tail:
         self.last, self.last_position = header, self.position
         self.end, self.position = header.end, self.position + header.bytes
         self.appended = max(self.appended, header.appended)
-        kept = Kept(header.sequence, header.base, header.rows, header.appended)
-        self.sequences.setdefault(header.producer, {})[header.sequence] = kept
+        if header.producer != frame.NOBODY:
+            kept = Kept(header.sequence, header.base, header.rows, header.appended)
+            self.sequences.setdefault(header.producer, {})[header.sequence] = kept
 
 
 class Partition:
@@ -569,7 +570,7 @@ class Partition:
 
 
 class _Known:
-    """Which sequences of which producers are written: the manifest's and those of the hot file's frames."""
+    """Which sequences of which producers are written: the manifest's, those of the hot file's frames, and this group's."""
 
     def __init__(self, current: Manifest, tail: _Tail) -> None:
         self._current, self._tail = current, tail
@@ -578,18 +579,30 @@ class _Known:
     @property
     def sequences(self) -> dict[bytes, dict[int, Kept]]:
         """All of them."""
-        return {p: self._of(p) for p in {**self._current.producers, **self._tail.sequences, **self._new}}
+        out = {producer: {k.sequence: k for k in kept} for producer, kept in self._current.producers.items()}
+        for more in (self._tail.sequences, self._new):
+            for producer, found in more.items():
+                out.setdefault(producer, {}).update(found)
+        return out
 
-    def _of(self, producer: bytes) -> dict[int, Kept]:
-        found = {k.sequence: k for k in self._current.producers.get(producer, ())}
-        found.update(self._tail.sequences.get(producer, {}))
-        found.update(self._new.get(producer, {}))
-        return found
+    def _find(self, producer: bytes, sequence: int) -> tuple[Kept | None, int]:
+        """This sequence, and the newest one of its producer (-1 where there is none)."""
+        newest, found = -1, None
+        for kept in self._current.producers.get(producer, ()):
+            newest = max(newest, kept.sequence)
+            found = kept if kept.sequence == sequence else found
+        for more in (self._tail.sequences.get(producer), self._new.get(producer)):
+            if more:
+                # Sequences of one producer only grow, so the last that came is the newest.
+                newest = max(newest, next(reversed(more)))
+                found = more.get(sequence, found)
+        return found, newest
 
     def find(self, entry: Entry) -> Placed | None:
         """Where a repeated entry is; None for a new one; an error for one that is too old to know."""
-        known = self._of(entry.producer)
-        kept = known.get(entry.sequence)
+        if entry.producer == frame.NOBODY:
+            return None
+        kept, newest = self._find(entry.producer, entry.sequence)
         if kept is not None:
             if kept.rows != entry.payload.rows:
                 raise UsageError(
@@ -598,14 +611,15 @@ class _Known:
                     hint="a higher sequence for other rows",
                 )
             return Placed(kept.first, kept.rows, True)
-        if known and entry.sequence < max(known):
+        if entry.sequence < newest:
             raise UsageError(
                 f"sequence {entry.sequence} is older than what is kept of its producer",
-                details=[f"its newest is {max(known)}; whether {entry.sequence} was written is not known any more"],
+                details=[f"its newest is {newest}; whether {entry.sequence} was written is not known any more"],
                 hint="a producer repeats in order before it goes on, at most five in flight",
             )
         return None
 
     def add(self, entry: Entry, placed: Placed) -> None:
         """Two entries of one group may be the same one."""
-        self._new.setdefault(entry.producer, {})[entry.sequence] = Kept(entry.sequence, placed.first, placed.rows, 0)
+        if entry.producer != frame.NOBODY:
+            self._new.setdefault(entry.producer, {})[entry.sequence] = Kept(entry.sequence, placed.first, placed.rows, 0)

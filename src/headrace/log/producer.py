@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import pyarrow as pa
 from headrace import schema as schemas
 from headrace.errors import UsageError
 from headrace.log import columns
-from headrace.log.frame import FRAME_BYTES_MAX, Payload
+from headrace.log.frame import FRAME_BYTES_MAX, NOBODY, Payload
 from headrace.log.partition import Entry, Partition
 from headrace.log.position import Position
 from headrace.log.rows import RowReader
@@ -32,7 +31,8 @@ class Producer:
 
     A call with `sequence` may be repeated, by another process and after any crash too: the pair (producer's name,
     sequence) is written once, and a repetition is answered with the first position. Repeat in order before going on,
-    with at most five sequences in flight. A call without `sequence` gets an identity that is used once.
+    with at most five sequences in flight. A call without `sequence` cannot be repeated: when it raised, a second call may
+    write rows twice.
 
     One append is one frame per partition, at most 64 MB. `append` cuts more rows than that into several appends;
     with `sequence` it refuses them, since one sequence is one frame.
@@ -40,10 +40,8 @@ class Producer:
 
     def __init__(self, topic: Topic, partitions: Sequence[Partition], name: str | None) -> None:
         self._topic, self._partitions, self.name = topic, partitions, name
-        # A name is the same identity everywhere; calls without a sequence must never meet those of another process.
+        # A name is the same identity everywhere. Calls without a sequence have none: nobody can repeat them.
         self._named = hashlib.md5(name.encode(), usedforsecurity=False).digest() if name is not None else None
-        self._anonymous = uuid.uuid4().bytes
-        self._next, self._next_lock = 0, threading.Lock()
         self._reader: tuple[int, RowReader] | None = None
 
     def append(self, rows: Sequence[Mapping[str, Any]] | pa.Table | pa.RecordBatch, *, sequence: int | None = None) -> Position:
@@ -69,9 +67,7 @@ class Producer:
 
     def _identity(self, sequence: int | None) -> tuple[bytes, int]:
         if sequence is None:
-            with self._next_lock:
-                self._next += 1
-                return self._anonymous, self._next
+            return NOBODY, 0
         if self._named is None:
             raise UsageError("a sequence needs a producer with a name", hint='topic.producer("loader")')
         if not 0 <= sequence <= SEQUENCE_MAX:
@@ -119,7 +115,8 @@ class Producer:
         if spec.partitions == 1:
             return [(0, batch)]
         if not spec.partition_by:
-            return [(crc32c.crc32c(producer + struct.pack("<Q", sequence)) % spec.partitions, batch)]
+            by = producer + struct.pack("<Q", sequence) if producer != NOBODY else uuid.uuid4().bytes
+            return [(crc32c.crc32c(by) % spec.partitions, batch)]
         numbers = partitions_of(batch, spec.partition_by, spec.partitions)
         found = np.unique(numbers)
         if len(found) == 1:

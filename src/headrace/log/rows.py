@@ -1,8 +1,8 @@
 """The law of rows: what becomes of a line, a record, a dict or an Arrow row that wants into a topic.
 
 Each line is a row and takes an offset, wrong ones too. A missing nullable field is null. Fields that the schema does not
-know go to `_extra` as JSON. A row is a reject, with all of the user's columns null, a reason, a message that names the column, and
-its first 4 KB kept raw, when
+know go to `_extra` as JSON. A row is a reject, with all of the user's columns null, a reason, a message that names the
+column, and its first 4 KB kept raw, when
 
 | reason | because |
 |---|---|
