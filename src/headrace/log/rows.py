@@ -303,21 +303,24 @@ class RowReader:
                 arrays.append(_cast(table.column(field.name), field, wrong))
             except Wrong as reason:
                 return self._all_wrong(table, reason.reason, reason.message)
-        hidden = [self._extra(table), *(pa.chunked_array([pa.nulls(table.num_rows, f.type)]) for f in columns.REJECTS)]
+        hidden = [self._extra(table, wrong), *(pa.chunked_array([pa.nulls(table.num_rows, f.type)]) for f in columns.REJECTS)]
         landed = pa.Table.from_arrays([*arrays, *hidden], schema=self.landing)
         return landed if not wrong else self._with_rejects(landed, table, wrong)
 
-    def _extra(self, table: pa.Table) -> pa.ChunkedArray:
+    def _extra(self, table: pa.Table, wrong: dict[int, Wrong]) -> pa.ChunkedArray[Any]:
         unknown = [name for name in table.schema.names if name not in self._names]
         if not unknown:
             return pa.chunked_array([pa.nulls(table.num_rows, pa.string())])
-        texts = [json_text.dumps(row) for row in table.select(unknown).to_pylist()]
+        texts = _json_of(table.select(unknown))
+        for n, text in enumerate(texts):
+            if text is None:
+                wrong.setdefault(n, Wrong("range", "a column that the schema does not know holds what JSON cannot"))
         return pa.chunked_array([pa.array(texts, pa.string())])
 
     def _with_rejects(self, landed: pa.Table, table: pa.Table, wrong: Mapping[int, Wrong]) -> pa.Table:
         good = pa.array([n not in wrong for n in range(table.num_rows)])
         at = sorted(wrong)
-        raws = [json_text.dumps(row).encode()[:RAW_BYTES] for row in table.take(pa.array(at)).to_pylist()]
+        raws = [(text or "").encode()[:RAW_BYTES] for text in _json_of(table.take(pa.array(at)))]
         rejects = self._table([Reject(wrong[n].reason, wrong[n].message, raw) for n, raw in zip(at, raws, strict=True)])
         kept = [n for n in range(table.num_rows) if n not in wrong]
         order = pc.sort_indices(pa.array(kept + at, pa.int64()))
@@ -444,6 +447,17 @@ def _header(record: csv_text.Record) -> list[str]:
 
 
 # --- casts -----------------------------------------------------------------------------------------------------------------
+
+
+def _json_of(table: pa.Table) -> list[str | None]:
+    """Each row as JSON; None for one that Python cannot hold: bytes that are no text, a year beyond 9999."""
+    try:
+        return [json_text.dumps(row) for row in table.to_pylist()]
+    except (ValueError, OverflowError, pa.ArrowException):
+        if table.num_rows <= 1:
+            return [None] * table.num_rows
+        middle = table.num_rows // 2
+        return _json_of(table.slice(0, middle)) + _json_of(table.slice(middle))
 
 
 def _arrow_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
