@@ -16,12 +16,14 @@ ORDER = [
     {"testing"},
     {"__init__"},
     {"app"},
+    {"live"},
+    {"reading"},
     {"verify", "batch"},
     {"runtime"},
     {"lanes"},
     {"plan"},
     {"spark"},
-    {"validation", "sources", "topics"},
+    {"validation", "sources", "topics", "running", "where"},
     {"definitions", "statement"},
     {"store"},
     {"log"},
@@ -61,7 +63,9 @@ def imports() -> Iterator[tuple[Path, str, str]]:
             for name in names:
                 if name.split(".")[0] == "headrace":
                     target = part_of(name)
-                    known = (ROOT / target).is_dir() or (ROOT / f"{target}.py").exists()
+                    # `from headrace import App` names no module: it is the package itself that is imported.
+                    inside = isinstance(node, ast.Import) or node.module != "headrace"
+                    known = inside or (ROOT / target).is_dir() or (ROOT / f"{target}.py").exists()
                     yield relative, part, target if known else "__init__"
 
 

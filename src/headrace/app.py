@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headrace import validation
+from headrace.apps import Apps
 from headrace.definitions import AppDef, OnError, OnTie, ReferenceDef, TableDef, TopicDef
 from headrace.errors import DefinitionError, NotAvailable, UsageError
+from headrace.live import Run
 from headrace.log.position import Position
 from headrace.log.producer import Producer
 from headrace.origin import Origin
 from headrace.place import Place
+from headrace.reading import After, Rows, changes, read
+from headrace.running import noting_failure
 from headrace.schema import parse_schema
 from headrace.settings import Settings
 from headrace.statement import inputs_of
+from headrace.store.reader import AsOf, RowChange
 from headrace.topics import open_topic
+
+if TYPE_CHECKING:
+    from headrace.runtime.runner import Runner
 
 # Whether a command is importing the app's file: then `app.run()` at its end, without a guard, must not run it.
 importing: ContextVar[bool] = ContextVar("importing", default=False)
@@ -260,6 +268,88 @@ class App:
         settings = settings or self.settings()
         return place_of(self.name, self.folder, settings)
 
+    # --- running -------------------------------------------------------------------------------------------------------
+
+    def start(
+        self, *, once: bool = False, restored: bool = False, report: Callable[[Any], None] | None = None, **options: Any
+    ) -> Run:
+        """Keep the tables up to date in a background thread, until the `with` block ends or `stop()` is called.
+
+        `options` are settings, such as `data=` or `spark_master=`; `report` is called with the runner's events.
+        """
+        return self._run(once, restored, report, options).begin()
+
+    def run(
+        self, *, once: bool = False, restored: bool = False, report: Callable[[Any], None] | None = None, **options: Any
+    ) -> None:
+        """Keep the tables up to date until interrupted; with `once`, until what is there now has been taken."""
+        runner, place = self._runner(report, options)
+        with noting_failure(place):
+            runner.run(once=once, restored=restored)
+
+    def _run(self, once: bool, restored: bool, report: Callable[[Any], None] | None, options: dict[str, Any]) -> Run:
+        runner, place = self._runner(report, options)
+        return Run(runner, place, once=once, restored=restored)
+
+    def _runner(self, report: Callable[[Any], None] | None, options: dict[str, Any]) -> tuple[Runner, Place]:
+        definition, place, settings = self._ready(options)
+        from headrace.runtime.runner import Runner  # the whole of the runtime, which defining an app need not wait for
+
+        return Runner(definition, place, settings, report=report or (lambda event: None)), place
+
+    def _ready(self, options: dict[str, Any]) -> tuple[AppDef, Place, Settings]:
+        """Definition, place and settings of work that calls functions; noted, so that commands find the data."""
+        if importing.get():
+            raise DefinitionError(
+                f"{self} is run while its file is imported",
+                origin=Origin.of_caller(),
+                hint='if __name__ == "__main__": before it',
+            )
+        definition, settings = self.definition(), self.settings(**options)
+        place = self.place(settings)
+        if self.file:
+            Apps(self.folder).remember(Path(self.file).name, place)
+        return definition, place, settings
+
+    def batch(self, **options: Any) -> Any:
+        """Run the same functions once over all rows, into batch.db; returns the report."""
+        definition, place, settings = self._ready(options)
+        from headrace.batch import run_batch
+
+        return run_batch(definition, place, settings, progress=_silent)
+
+    def verify(self, **options: Any) -> Any:
+        """Compare the live tables with the batch answer over their prefix; returns the report, whose `ok` tells."""
+        definition, place, settings = self._ready(options)
+        from headrace.verify import verify
+
+        return verify(definition, place, settings, progress=_silent)
+
+    def plan(self, **options: Any) -> Any:
+        """How each table is kept, and why; prints as `headrace plan` does."""
+        definition, place, settings = self._ready(options)
+        from headrace.runtime.planning import plan_app
+
+        return plan_app(definition, place, settings)
+
+    # --- reading -------------------------------------------------------------------------------------------------------
+
+    def read(
+        self, table: str, *, as_of: AsOf = None, after: After | None = None, where: str | None = None, timeout: float = 30.0
+    ) -> Rows:
+        """Rows of a table, all of one epoch: the newest, that of `as_of` (an epoch or a time), or the first one that has
+        taken the rows up to `after` (what `append` returned). `where` is a condition in Spark SQL.
+        """
+        return read(self.place(), table, as_of=as_of, after=after, where=where, timeout=timeout)
+
+    def changes(self, table: str, *, after: int = 0, follow: bool = False) -> Iterator[RowChange]:
+        """What each epoch after `after` did to a table: epoch, key, row before, row after. With `follow`, for ever."""
+        return changes(self.place(), table, after=after, follow=follow)
+
+
+def _silent(*_: Any, **__: Any) -> None:
+    """Progress that nobody looks at."""
+
 
 def place_of(name: str, folder: Path, settings: Settings) -> Place:
     """The place of an app whose file is in `folder`; what was typed here counts from here, what stands in files from there."""
@@ -342,6 +432,14 @@ class Table:
         if self.definition.function is None:
             raise UsageError(f'table "{self.name}" is SQL and cannot be called', hint="spark.sql(table.definition.query)")
         return self.definition.function(*frames, **named)
+
+    def read(self, *, as_of: AsOf = None, after: After | None = None, where: str | None = None, timeout: float = 30.0) -> Rows:
+        """The table's rows; see `App.read`."""
+        return self._app.read(self.name, as_of=as_of, after=after, where=where, timeout=timeout)
+
+    def changes(self, *, after: int = 0, follow: bool = False) -> Iterator[RowChange]:
+        """The table's changes; see `App.changes`."""
+        return self._app.changes(self.name, after=after, follow=follow)
 
 
 def _interactive(origin: Origin) -> bool:

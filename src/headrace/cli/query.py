@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.options import Data, Debug, Json, StoreAt, given
-from headrace.cli.reading import epoch_or_time, reading, show
+from headrace.cli.reading import reading, show
 from headrace.cli.target import place_without_import, split
 from headrace.errors import NotAvailable
 
@@ -37,5 +37,5 @@ def command(
     app, (sql,) = split(arguments, ["SQL"])
     place = place_without_import(app, given(data=data, store=store, debug=debug))
     with reading(place) as reader:
-        answer = reader.query(sql, as_of=epoch_or_time(as_of))
+        answer = reader.query(sql, as_of=as_of)
     show(answer, place, json=json)

@@ -14,6 +14,7 @@ from headrace.cli.loading import load
 from headrace.cli.options import AppArgument, Data, Debug, Json, StoreAt, given
 from headrace.cli.stop import STOP_NOTE
 from headrace.cli.target import split
+from headrace.running import noting_failure
 
 NAME = "run"
 
@@ -56,7 +57,8 @@ def command(
     stop_note = loaded.place.run / STOP_NOTE
     stop_note.unlink(missing_ok=True)
     try:
-        runner.run(once=once, restored=restored)
+        with noting_failure(loaded.place):
+            runner.run(once=once, restored=restored)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

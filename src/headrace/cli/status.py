@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from headrace.apps import Apps
 from headrace.cli import output
 from headrace.cli.options import AppArgument, Data, Debug, Json, StoreAt, given
-from headrace.cli.running import last_run
 from headrace.cli.target import find, place_without_import, split
 from headrace.cli.topic.common import names, opened
 from headrace.place import Place
-
-if TYPE_CHECKING:
-    from headrace.store.reader import Reader
+from headrace.running import failure, last_run
+from headrace.store.reader import Reader
 
 NAME = "status"
 
@@ -47,7 +45,9 @@ def command(app: AppArgument = None, data: Data = None, store: StoreAt = None, j
 def status_of(place: Place) -> dict[str, Any]:
     """The app as its files tell: its last run, the newest epoch, and the ends of its topics."""
     run = last_run(place)
-    error = run.said.get("error") if run else None
+    error = failure(place)
+    if run and not run.alive:
+        error = f"{run.process} ended without a word, as after kill -9"
     state = "running" if run and run.alive else "failed" if error else "stopped"
     document: dict[str, Any] = {
         "state": state,
@@ -60,12 +60,10 @@ def status_of(place: Place) -> dict[str, Any]:
         "sinks": [],
         "url": None,
         "token_file": None,
-        "error": error,
+        "error": error if state == "failed" else None,
     }
     used: dict[str, dict[int, int]] = {}
     if place.store.is_file():
-        from headrace.store.reader import Reader
-
         reader = Reader(place.store)
         try:
             document.update(_of_store(reader))
@@ -82,7 +80,7 @@ def status_of(place: Place) -> dict[str, Any]:
 
 def _of_store(reader: Reader) -> dict[str, Any]:
     head = reader.head()
-    tables = [{"name": t.name, "lane": t.lane, "rows": t.rows} for t in reader.tables()]
+    tables = [{"name": t.name, "lane": t.lane, "rows": t.rows} for t in reader.tables() if t.state == "live"]
     return {"epoch": head.epoch, "committed_at": reader.committed_at, "tables": tables}
 
 

@@ -12,9 +12,9 @@ import typer
 
 from headrace.cli import output
 from headrace.cli.options import AppArgument, Data, Debug, Json, given
-from headrace.cli.running import running
 from headrace.cli.target import place_without_import, split
 from headrace.errors import WorldError
+from headrace.running import running
 
 NAME = "stop"
 STOP_NOTE = "stop"

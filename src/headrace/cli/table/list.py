@@ -19,22 +19,11 @@ def command(app: AppArgument = None, data: Data = None, store: StoreAt = None, j
     """
     place = place_without_import(split(app or [])[0], given(data=data, store=store, debug=debug))
     with reading(place) as reader:
-        epoch = reader.epoch
-        tables = [
-            {
-                "name": t.name,
-                "lane": t.lane,
-                "rows": t.rows,
-                "key": t.key,
-                "since": t.since,
-                "history_from": t.history_from,
-                "state": t.state,
-            }
-            for t in reader.tables()
-        ]
+        epoch, tables = reader.epoch, reader.tables()
+    columns = ["lane", "rows", "key", "since", "history_from", "state"]
     if json:
-        output.answer({"tables": tables}, app=place.app, epoch=epoch)
+        shown = [{"name": table.name, **{column: getattr(table, column) for column in columns}} for table in tables]
+        output.answer({"tables": shown}, app=place.app, epoch=epoch)
         return
-    rows = [[*list(t.values())[:3], ", ".join(t["key"]) if t["key"] else "", *list(t.values())[4:]] for t in tables]
-    columns = ["table", "lane", "rows", "key", "since", "history_from", "state"]
-    output.table(columns, rows, right=["rows", "since", "history_from"])
+    rows = [(t.name, t.lane, t.rows, ", ".join(t.key or ()), t.since, t.history_from, t.state) for t in tables]
+    output.table(["table", *columns], rows, right=["rows", "since", "history_from"])

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.options import Data, Debug, Json, StoreAt, given
-from headrace.cli.reading import epoch_or_time, reading, show
+from headrace.cli.reading import reading, show
 from headrace.cli.target import place_without_import, split
 
 NAME = "show"
@@ -33,5 +33,5 @@ def command(
     app, (name,) = split(arguments, ["NAME"])
     place = place_without_import(app, given(data=data, store=store, debug=debug))
     with reading(place) as reader:
-        answer = reader.table(name, as_of=epoch_or_time(as_of), where=where, order=order, limit=limit)
+        answer = reader.table(name, as_of=as_of, where=where, order=order, limit=limit)
     show(answer, place, json=json)

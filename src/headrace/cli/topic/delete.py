@@ -10,10 +10,10 @@ import typer
 
 from headrace.cli import output
 from headrace.cli.options import Data, Debug, Json, given
-from headrace.cli.running import refuse_while_running
 from headrace.cli.target import place_without_import, split
 from headrace.cli.topic.common import opened
 from headrace.errors import UsageError
+from headrace.running import refuse_while_running
 
 NAME = "delete"
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.errors import WorldError
+from headrace.errors import AlreadyRunning, WorldError
 from headrace.place import Place
 from headrace.store.process import Process
 
@@ -44,3 +46,27 @@ def refuse_while_running(place: Place, what: str) -> None:
     found = running(place)
     if found:
         raise WorldError(f"{what} while {place.app} runs ({found.process}) is not possible", hint="headrace stop")
+
+
+def failure(place: Place) -> str | None:
+    """Why the newest run failed, if it did and said so."""
+    try:
+        return str(json.loads((place.run / "error.json").read_text())["message"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@contextmanager
+def noting_failure(place: Place) -> Iterator[None]:
+    """Leave a note when a run fails, for `headrace status`; and none when it does not."""
+    note = place.run / "error.json"
+    note.unlink(missing_ok=True)
+    try:
+        yield
+    except AlreadyRunning:
+        # That is the failure of this start, not of the run that goes on.
+        raise
+    except Exception as problem:
+        place.run.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps({"message": str(problem)}))
+        raise
