@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from headrace.lanes.base import InputChange, Lane, LaneContext, Outcome, TableChange, complete, frame_path, refuse_twice
 from headrace.lanes.difference import subtract, take
-from headrace.schema import encode_key, encode_keys
+from headrace.schema import encode_key, encode_keys, python_values
 from headrace.spark.frames import OFFSET_MASK, POSITION_BITS
 from headrace.spark.query import Gear, Query
 from headrace.spark.surgery import Leaf, Surgeon
@@ -49,7 +49,7 @@ class AppendLane(Lane):
         if self.context.key is not None:
             return encode_keys(rows, self.context.key), rows
         *shown, branches, positions, keys = rows.columns
-        origins = zip(branches.to_pylist(), positions.to_pylist(), keys.to_pylist(), strict=True)
+        origins = zip(*map(python_values, (branches, positions, keys)), strict=True)
         return position_keys(origins), pa.Table.from_arrays(shown, names=self.context.columns.names)
 
     def _recipe(self, surgeon: Surgeon, root: Any) -> Any:

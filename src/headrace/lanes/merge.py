@@ -235,7 +235,7 @@ class MergeLane(Lane):
         table = pa.Table.from_arrays(table.columns, schema=arrow_schema(self._shape.full))
         loaded = {self._shape.name: Loaded(self.context.door, self._shape, table, gear)}
         answer = self._finish.run(loaded, gear)
-        is_new = [mark[:1] == b"1" for mark in answer.column(answer.num_columns - 1).to_pylist()]
+        is_new = [mark[:1] == b"1" for mark in python_values(answer.column(answer.num_columns - 1))]
         rows_only = answer.select(list(range(answer.num_columns - 1)))
         after = rows_only.filter(pa.array(is_new, pa.bool_()))
         before = rows_only.filter(pa.array([not n for n in is_new], pa.bool_()))
@@ -250,7 +250,7 @@ class MergeLane(Lane):
         return encode_keys(rows, key) if key else [encode_key([])] * rows.num_rows
 
 
-def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array[Any]:
     """Python values as `python_values` gave them, as an array."""
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return pa.array(values, pa.int64()).cast(kind)

@@ -23,7 +23,7 @@ def close(a: Any, b: Any, share: float = 1.0, bound: float | None = None) -> boo
     if math.isinf(a) or math.isinf(b):
         return bool(a == b)
     allowed = max(RELATIVE * max(abs(a), abs(b)), bound or 0.0)
-    return abs(a - b) <= share * allowed
+    return bool(abs(a - b) <= share * allowed)
 
 
 def same_within(stored: pa.Table, new: pa.Table, approximate: Collection[str], share: float) -> bool:

@@ -51,6 +51,8 @@ class Engine:
     clock: Clock
     steps: Steps
     force_gear: Gear | None = None
+    rejects: int = 0
+    """How many rows of the newest epoch were put aside."""
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "lane"))
 
     # --- places
@@ -81,11 +83,12 @@ class Engine:
         with self.steps.step("read", taken.number):
             gear = self._gear(taken)
             sources = self._read(taken, gear)
+            self.rejects = sum(len(read.rejects) for read in sources.values())
         with self.steps.step("compute", taken.number):
             outcomes = self._compute(taken, sources, gear)
             writes = self._writes(sources, outcomes)
         with self.steps.step("commit", taken.number):
-            return self.holder.commit(self._entry(taken, sources), writes)
+            return self.holder.commit(self.entry(taken, sources), writes)
 
     def _gear(self, taken: Taken) -> Gear:
         return self.force_gear or ("small" if taken.rows <= SMALL_ROWS else "large")
@@ -134,7 +137,7 @@ class Engine:
             steps_ms=dict(self.steps.milliseconds),
         )
 
-    def _entry(self, taken: Taken, sources: Mapping[str, SourceRows], kind: Kind = "epoch") -> LedgerRow:
+    def entry(self, taken: Taken, sources: Mapping[str, SourceRows], kind: Kind = "epoch") -> LedgerRow:
         generation = self.holder.generation
         return LedgerRow(
             epoch=taken.number,
@@ -168,7 +171,7 @@ class Engine:
         registrations += [self.copies_registration(name) for name in sorted(self.generation.copied)]
         writes = Writes(create=registrations, tables=writes.tables, parts=writes.parts, index=writes.index)
         with self.steps.step("commit", taken.number):
-            return self.holder.commit(self._entry(taken, {}, "create"), writes)
+            return self.holder.commit(self.entry(taken, {}, "create"), writes)
 
     def _over_nothing(self) -> dict[str, Outcome]:
         door = self.workshop.door

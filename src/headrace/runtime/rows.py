@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from headrace.lanes.base import InputChange, RowsOfInputs, with_identity
 from headrace.log.topic import Topic
-from headrace.schema import arrow_schema, nullable
+from headrace.schema import arrow_schema, nullable, python_values
 from headrace.spark.frames import POSITION_BITS, Rows, Shape, StoredFiles
 from headrace.store.base import Reject, Store
 
@@ -148,7 +148,7 @@ class StoredRows(RowsOfInputs):
         found = self._store.fetch_rows(name, rows)
         if shape.kind == "source":
             return self._readers[name].frame_rows(found)
-        return with_identity(found.select(shape.columns.names), found.column("_hr_row").to_pylist(), shape)
+        return with_identity(found.select(shape.columns.names), python_values(found.column("_hr_row")), shape)
 
     def all_rows(self, name: str, change: InputChange | None) -> Rows:
         shape = self._shapes[name]

@@ -7,6 +7,7 @@ the two gears could give different rows.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -131,3 +132,14 @@ def stop_sessions() -> None:
     base = SparkSession._instantiatedSession
     if base is not None:
         base.stop()
+
+
+def forget_dead_sessions() -> None:
+    """After the JVM died: let this Python process start another one."""
+    from pyspark import SparkContext
+
+    with contextlib.suppress(Exception):
+        if SparkContext._gateway is not None:
+            SparkContext._gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None

@@ -20,7 +20,7 @@ JvmExpression = Any
 class Leaf:
     """A leaf on the way to which columns are carried; `columns` makes them from what the leaf's relation has."""
 
-    path: Sequence[int]
+    path: Sequence[Any]
     columns: Callable[[Surgeon, list[JvmExpression]], list[JvmExpression]]
 
     def below(self) -> Leaf:
@@ -33,17 +33,18 @@ class Surgeon:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self._jvm: Any = spark._jvm
-        self._logical = self._jvm.org.apache.spark.sql.catalyst.plans.logical
-        self._expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
-        self._utils = self._jvm.org.apache.spark.sql.classic.ExpressionUtils
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        self._logical = jvm.org.apache.spark.sql.catalyst.plans.logical
+        self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
+        self._utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
 
     # --- between Spark's Python and the JVM
 
     def analysed(self, frame: DataFrame) -> JvmNode:
         """The analysed plan of a frame, its CTEs put where they are used (so that paths lead to their leaves)."""
         plan = frame._jdf.queryExecution().analyzed()
-        if not plan.getClass().getSimpleName() == "WithCTE" and "CTE" not in plan.treeString():
+        if plan.getClass().getSimpleName() != "WithCTE" and "CTE" not in plan.treeString():
             return plan
         return self._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(plan)
 
@@ -95,7 +96,7 @@ class Surgeon:
         children[index] = child
         return node.withNewChildren(self.seq(children))
 
-    def replace(self, root: JvmNode, path: Sequence[int], new: JvmNode) -> JvmNode:
+    def replace(self, root: JvmNode, path: Sequence[Any], new: JvmNode) -> JvmNode:
         """The plan with another node at the path."""
         if not path:
             return new

@@ -1,0 +1,315 @@
+"""The runner: one generation at work. Starts, recovers, runs epochs until it is stopped, and ends cleanly.
+
+    run
+     ├─ start Spark, open the log, read references, plan every table
+     ├─ take the store over (one generation at a time)
+     ├─ create or rebuild what the definitions ask for
+     ├─ epochs, as rows come; a heartbeat and `tidy` beside them
+     └─ let go
+
+A JVM that dies is replaced, at most three times; everything else that fails ends the run with an error that names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from headrace.clock import Clock, SystemClock
+from headrace.definitions import AppDef
+from headrace.durations import parse_duration
+from headrace.errors import HeadraceError
+from headrace.place import Place
+from headrace.runtime.engine import Engine
+from headrace.runtime.generation import Generation, Workshop
+from headrace.runtime.lifecycle import Lifecycle
+from headrace.runtime.protocol import Steps
+from headrace.runtime.rebuild import due, rebuild
+from headrace.runtime.sequencer import Sequencer
+from headrace.settings import Settings
+from headrace.spark.errors import SparkDied
+from headrace.spark.session import forget_dead_sessions, start_sessions
+from headrace.store.fence import Holder, RunFolder, take_over
+from headrace.store.marks import Marks
+
+POLL_S = 0.005
+BEAT_S = 1.0
+TIDY_S = 5.0
+JVM_DEATHS = 3
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that the runner says."""
+
+    message: str
+    epoch: int | None = None
+    rows: int | None = None
+    rejects: int | None = None
+    ms: float | None = None
+    tables: tuple[str, ...] = ()
+    level: str = "info"
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How a run stands."""
+
+    state: str
+    generation: int | None
+    epoch: int | None
+    rows: int
+    epochs: int
+    steps_ms: dict[str, float] = field(default_factory=dict)
+    error: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        return dict(self.__dict__)
+
+
+class Runner:
+    """Runs one app until it is stopped.
+
+    `run` blocks; `stop` may be called from any thread or a signal handler's thread; `wait_for` waits in another thread until
+    a prefix is committed.
+    """
+
+    def __init__(
+        self,
+        app: AppDef,
+        place: Place,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        report: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.app, self.place, self.settings = app, place, settings
+        self.clock = clock or SystemClock()
+        self.lifecycle = Lifecycle()
+        self._report = report or (lambda event: None)
+        self._stop = threading.Event()
+        self._committed = threading.Condition()
+        self._engine: Engine | None = None
+        self._rows = self._epochs = 0
+        self._error: HeadraceError | None = None
+
+    # --- from other threads
+
+    def stop(self) -> None:
+        """Ask the run to end after the epoch at work."""
+        self._stop.set()
+
+    def status(self) -> RunStatus:
+        """How the run stands."""
+        engine = self._engine
+        return RunStatus(
+            state=self.lifecycle.state.value,
+            generation=engine.holder.generation.number if engine else None,
+            epoch=engine.holder.head.epoch if engine else None,
+            rows=self._rows,
+            epochs=self._epochs,
+            steps_ms=dict(engine.steps.milliseconds) if engine else {},
+            error=str(self._error) if self._error else None,
+        )
+
+    def wait_for(self, topic: str, ends: dict[int, int], timeout: float | None = None) -> int:
+        """Wait until every table has taken these rows; returns the epoch that covers them.
+
+        Raises the run's own error when it failed, `TimeoutError` when it takes too long.
+        """
+
+        def covered() -> bool:
+            engine = self._engine
+            used = engine.used().get(topic, {}) if engine else {}
+            return all(used.get(partition, 0) >= end for partition, end in ends.items())
+
+        with self._committed:
+            self._committed.wait_for(lambda: covered() or self._error is not None or self.lifecycle.ended, timeout)
+            if self._error is not None:
+                raise self._error
+            if not covered():
+                raise TimeoutError(
+                    f"{topic} {ends} is not taken after {timeout} s" if not self.lifecycle.ended else "the run has ended"
+                )
+            assert self._engine is not None
+            return self._engine.holder.head.epoch
+
+    # --- the run
+
+    def run(self, *, once: bool = False, restored: bool = False) -> None:
+        """Keep the tables up to date until stopped; with `once`, take what is there at the start and end."""
+        deaths = 0
+        targets: dict[str, dict[int, int]] | None = None
+        try:
+            while True:
+                try:
+                    with self._opened(restored) as engine:
+                        if once and targets is None:
+                            targets = engine.ends()
+                        self._keep_up(engine, targets)
+                    break
+                except SparkDied:
+                    deaths += 1
+                    if deaths > JVM_DEATHS or self._stop.is_set():
+                        raise
+                    restored = False
+                    self._say(Event(f"Spark's JVM died; starting another one ({deaths} of {JVM_DEATHS})", level="warning"))
+                    forget_dead_sessions()
+            self.lifecycle.end()
+        except HeadraceError as error:
+            self._fail(error)
+            raise
+        except BaseException:
+            self.lifecycle.fail()
+            raise
+        finally:
+            with self._committed:
+                self._committed.notify_all()
+
+    def _fail(self, error: HeadraceError) -> None:
+        self._error = error
+        self.lifecycle.fail()
+
+    @contextlib.contextmanager
+    def _opened(self, restored: bool) -> Iterator[Engine]:
+        """Everything that an epoch needs, taken and given back."""
+        self.lifecycle.start()
+        sessions = start_sessions(
+            master=self.settings.spark_master,
+            memory=self.settings.spark_memory,
+            timezone=self.app.timezone,
+            scratch=self.place.tmp / "spark",
+            name=self.app.name,
+        )
+        workshop = Workshop.open(self.app, self.place, self.settings, sessions)
+        holder = self._take_over(workshop, restored)
+        engine = None
+        try:
+            for topic in workshop.topics.values():
+                topic.recover()
+            generation = Generation(workshop, holder.store)
+            engine = Engine(workshop, generation, holder, self.clock, Steps.from_environment())
+            with self._heart(holder):
+                self._prepare(engine)
+                self._engine = engine
+                self.lifecycle.run()
+                self._say(Event("running", epoch=holder.head.epoch, tables=tuple(workshop.tables)))
+                yield engine
+            holder.release()
+        finally:
+            if engine is not None:
+                engine.close()
+            holder.store.close()
+
+    def _take_over(self, workshop: Workshop, restored: bool) -> Holder:
+        topics = [topic.folder for topic in workshop.topics.values()]
+        marks = Marks(self.place.folder, self.app.name, topics)
+        holder = take_over(self.place.store, marks, RunFolder(self.place.run), restored=restored)
+        if holder.began == "new":
+            used = any(any(topic.ends()) for topic in workshop.topics.values())
+            self._say(Event("the store is new: it begins from the log" if used else "the store is new"))
+        elif holder.began != "ours":
+            self._say(Event("a new lineage begins from this store", epoch=holder.head.epoch, level="warning"))
+        return holder
+
+    def _prepare(self, engine: Engine) -> None:
+        """The first epoch of a new store; rebuilds where the app was edited."""
+        while engine.holder.head.epoch == 0:
+            engine.create()
+        what = due(engine)
+        if not what:
+            return
+        for name, why in what.why.items():
+            self._say(Event(f'table "{name}" {why}: it is rebuilt', tables=(name,)))
+        for name in what.removed:
+            self._say(Event(f'table "{name}" has left the app: it is hidden until `headrace table drop {name}`', tables=(name,)))
+        rows = sum(end for parts in engine.used().values() for end in parts.values())
+        if what.why:
+            self._say(Event("rebuilding from the log", rows=rows, tables=tuple(what.why)))
+        began = time.perf_counter()
+        while rebuild(engine, what) is None:
+            continue
+        if what.why:
+            self._say(Event("rebuilt", epoch=engine.holder.head.epoch, ms=round((time.perf_counter() - began) * 1000)))
+
+    @contextlib.contextmanager
+    def _heart(self, holder: Holder) -> Iterator[None]:
+        """Says every second that we are alive, whatever else takes long."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(BEAT_S):
+                holder.say_alive()
+
+        thread = threading.Thread(target=beat, name="heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _keep_up(self, engine: Engine, targets: dict[str, dict[int, int]] | None) -> None:
+        """Epochs until stopped, or until the targets are taken."""
+        sequencer = Sequencer(self.settings.max_rows_per_epoch)
+        checked = tidied = time.monotonic()
+        while not self._stop.is_set():
+            ranges = sequencer.ranges(engine.used(), targets if targets is not None else engine.ends())
+            if ranges:
+                self._one_epoch(engine, sequencer, ranges)
+            elif targets is not None:
+                return
+            else:
+                self._stop.wait(POLL_S)
+            now = time.monotonic()
+            if now - checked > BEAT_S:
+                engine.holder.check()
+                checked = now
+            if now - tidied > TIDY_S:
+                self._tidy(engine)
+                tidied = now
+
+    def _one_epoch(self, engine: Engine, sequencer: Sequencer, ranges: Any) -> None:
+        began = time.perf_counter()
+        taken = engine.take(ranges)
+        head = engine.epoch(taken)
+        seconds = time.perf_counter() - began
+        if head is None:
+            return
+        sequencer.took(taken.rows, seconds)
+        with self._committed:
+            self._rows += taken.rows
+            self._epochs += 1
+            self._committed.notify_all()
+        with engine.steps.step("deliver", taken.number):
+            self._say(
+                Event(
+                    "committed",
+                    epoch=head.epoch,
+                    rows=taken.rows,
+                    rejects=engine.rejects or None,
+                    ms=round(seconds * 1000, 1),
+                    level="debug",
+                )
+            )
+
+    def _tidy(self, engine: Engine) -> None:
+        """Seal segments, trim history: a small piece at a time, so that rows do not wait."""
+        with engine.steps.step("tidy", engine.holder.head.epoch):
+            for topic in engine.topics.values():
+                topic.tidy()
+            policies = {name: _kept(planned.table.history) for name, planned in engine.workshop.tables.items()}
+            engine.holder.store.trim(engine.holder.generation, policies)
+
+    def _say(self, event: Event) -> None:
+        self._report(event)
+
+
+def _kept(history: str | None) -> timedelta | None:
+    return parse_duration(history) if history else None
