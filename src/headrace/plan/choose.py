@@ -25,7 +25,7 @@ from headrace.plan.orders import OrderCheck, Orders
 from headrace.plan.purity import check
 from headrace.plan.shape import PLAIN, once, shape, substitute
 from headrace.plan.traits import ONE, Component, Partitions, Traits, finest, output_tuple
-from headrace.plan.tree import Expr, Node, Path, as_attribute
+from headrace.plan.tree import Expr, Node, Path
 
 Lane = Literal["append", "merge", "recompute"]
 
@@ -245,13 +245,11 @@ class _Planner:
         while node.cls != "Aggregate":
             if node.cls not in PLAIN | {"Project", "Filter", "Side", "Window", "GlobalLimit", "LocalLimit"}:
                 return None
-            defs = partitions.definitions(node)
+            defs = partitions.definitions(node, sessions=True)
             traced = {name: substitute(e, defs) for name, e in traced.items()}
             node = node.children[0]
-        defs = partitions.definitions(node)
+        defs = partitions.definitions(node, sessions=True)
         below = {name: substitute(e, defs) for name, e in traced.items()}
-        sessions = {a.id: as_attribute(a) for a in node.output if a.id in self.traits.sessions}
-        below |= {name: sessions[e.id] for name, e in traced.items() if e is not None and e.id in sessions}
         key = []
         for expr in once(grouping_of(node)):
             found = next((name for name, e in below.items() if e == expr), None)

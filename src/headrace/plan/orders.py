@@ -40,7 +40,10 @@ _LIMITS = frozenset("GlobalLimit LocalLimit Offset".split())
 
 @dataclass(frozen=True)
 class OrderCheck:
-    """An order on which the answer depends. `path` leads to the node whose child's rows are ordered; not `proved`: look for ties."""
+    """An order on which the answer depends.
+
+    `path` leads to the node whose child's rows are ordered. Where it is not `proved`, ties are looked for.
+    """
 
     path: Path
     partition: tuple[Expr, ...]

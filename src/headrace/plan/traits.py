@@ -321,8 +321,8 @@ class Partitions:
             return []
         return [up for up, c in zip(lifted, below, strict=True) if _strong(c, demands)]
 
-    def definitions(self, node: Node) -> dict[int | None, Expr | None]:
-        """The columns of a node in terms of its child; None (or absent) where they do not trace."""
+    def definitions(self, node: Node, *, sessions: bool = False) -> dict[int | None, Expr | None]:
+        """The columns of a node in terms of its child; None (or absent) where they do not trace, as session windows do not."""
         if not node.children:
             return {}
         below = _itself(node.children[0])
@@ -341,7 +341,7 @@ class Partitions:
         found: dict[int | None, Expr | None] = {}
         for expr in named:
             inner = expr.children[0] if expr.cls == "Alias" else expr
-            blind = expr.id in self.traits.sessions or any(
+            blind = (not sessions and expr.id in self.traits.sessions) or any(
                 e.plan is not None or e.cls in ("AggregateExpression", "WindowExpression") for e in inner.walk()
             )
             found[expr.id] = None if blind else inner
