@@ -31,8 +31,9 @@ def command(app: AppArgument = None, data: Data = None, store: StoreAt = None, j
     for number, plan in enumerate(plans):
         if number:
             output.say("")
-        output.say(f"{plan.name}  {plan.lane}")
-        for text in plan.lines:
+        first, *rest = plan.lines or (f"{plan.name}: {plan.lane}",)
+        output.say(first)
+        for text in rest:
             output.say(f"  {text}")
         for warning in plan.warnings:
             output.say(f"  warning: {warning}")

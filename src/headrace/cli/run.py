@@ -42,7 +42,8 @@ def command(
     logs.set_up(json=json, debug=loaded.settings.debug)
     from headrace.runtime.runner import Runner  # starts Spark's Python side, which light commands need not wait for
 
-    runner = Runner(loaded.definition, loaded.place, loaded.settings, report=logs.report)
+    reporter = logs.Reporter(debug=loaded.settings.debug)
+    runner = Runner(loaded.definition, loaded.place, loaded.settings, report=reporter)
     ended_by: list[int] = []
 
     def end(number: int, _: FrameType | None) -> None:
@@ -60,6 +61,7 @@ def command(
         with noting_failure(loaded.place):
             runner.run(once=once, restored=restored)
     finally:
+        reporter.flush()
         for number, handler in before.items():
             signal.signal(number, handler)
     if json:
