@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from datetime import timedelta
 
-from headrace.errors import DefinitionError
-from headrace.origin import Origin
 from headrace.store.tables import history_of
 from headrace.store.values import quote, time_text
 
 ROWS_KEPT = 2_000_000
 AT_LEAST = timedelta(minutes=10)
 AT_ONCE = 5_000
-_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
-
-
-def parse_policy(text: str, origin: Origin | None = None) -> timedelta:
-    """How long history is kept.
-
-    >>> parse_policy("7 days")
-    datetime.timedelta(days=7)
-    """
-    match = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", text.lower())
-    if not match or match[2] not in _UNITS:
-        raise DefinitionError(f'history="{text}" is not a duration', origin=origin, hint='history="7 days"')
-    return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
 
 
 def trim(
@@ -35,7 +19,6 @@ def trim(
     policy: timedelta | None,
     now_us: int,
     hold: int | None = None,
-    rows_kept: int | None = None,
 ) -> tuple[int, int]:
     """Delete the oldest replaced rows of one table that need not be kept: (how many, the epoch up to which they go).
 
@@ -45,7 +28,7 @@ def trim(
     low, high = db.execute(f"SELECT (SELECT min(rowid) FROM {past}), (SELECT max(rowid) FROM {past})").fetchone()
     if low is None:
         return 0, 0
-    beyond = high if policy is not None else high - rows_kept
+    beyond = high if policy is not None else high - ROWS_KEPT
     last = min(beyond, low + AT_ONCE - 1)
     if last < low:
         return 0, 0
@@ -53,6 +36,18 @@ def trim(
     upto = min(oldest, oldest if hold is None else hold)
     gone = db.execute(f"DELETE FROM {past} WHERE rowid <= ? AND _to <= ? RETURNING _to", (last, upto)).fetchall()
     return len(gone), max((to for (to,) in gone), default=0)
+
+
+def forget_insertions(db: sqlite3.Connection, name: str, now_us: int) -> int:
+    """Drop notes on where an old epoch's rows begin: how many. Changes since then are found by looking at every row."""
+    upto = _epoch_before(db, now_us - round(AT_LEAST.total_seconds() * 1_000_000))
+    old = "SELECT epoch FROM _inserted WHERE name = ? AND epoch <= ? ORDER BY epoch LIMIT ?"
+    epochs = [epoch for (epoch,) in db.execute(old, (name, upto, AT_ONCE))]
+    if len(epochs) < AT_ONCE:
+        return 0
+    db.execute("DELETE FROM _inserted WHERE name = ? AND epoch <= ?", (name, epochs[-1]))
+    db.execute("INSERT INTO _inserted VALUES (?, ?, 0)", (name, epochs[-1]))
+    return len(epochs)
 
 
 def _epoch_before(db: sqlite3.Connection, us: int) -> int:

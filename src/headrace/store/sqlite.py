@@ -528,7 +528,7 @@ class SqliteStore(Store):
                 if gone:
                     self._register(db, name, _at(registration, since=registration.since, history_from=upto))
                     return gone
-        return 0
+            return max((history.forget_insertions(db, name, self.clock.now_us()) for name, _ in kept), default=0)
 
 
 _START_AGAIN = "stop everything that restores or moves files there, then headrace run"

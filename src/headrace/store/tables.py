@@ -23,7 +23,7 @@ from headrace.store.values import Layout, layout, quote
 PARTITION_STEP = 2**48
 """A source row's identity is partition * PARTITION_STEP + offset."""
 
-STAGE = "CREATE TEMP TABLE IF NOT EXISTS _hr_keys (k PRIMARY KEY) WITHOUT ROWID"
+STAGE = "CREATE TEMP TABLE IF NOT EXISTS _hr_keys (_hr_k PRIMARY KEY) WITHOUT ROWID"
 
 
 def history_of(name: str) -> str:
@@ -135,7 +135,7 @@ def apply(db: sqlite3.Connection, spec: TableSpec, name: str, change: Change, ep
     first came; `_inserted` remembers where an epoch's begin, so that changes are found without an index on `_from`.
     """
     assert len(change.keys) == change.rows.num_rows, f"{spec.name}: as many keys as rows"
-    top, empty = _top(db, name)
+    empty = db.execute(f"SELECT 1 FROM {quote(name)} LIMIT 1").fetchone() is None
     gone = [] if empty else [*change.removed, *(change.keys if change.upsert else ())]
     coming = set(change.keys) if gone else set()
     if gone and len(coming) < len(change.keys):
@@ -146,14 +146,14 @@ def apply(db: sqlite3.Connection, spec: TableSpec, name: str, change: Change, ep
             _move_to_history(db, spec, name, epoch)
         db.executemany(f"DELETE FROM {quote(name)} WHERE _key = ?", ((k,) for k in change.removed if k not in coming))
     if len(change.keys):
+        _remember_first(db, name, epoch)
         _insert(db, spec, name, change, epoch, set(gone))
-        db.execute("INSERT OR REPLACE INTO _inserted VALUES (?, ?, ?)", (name, epoch, top + 1))
 
 
-def _top(db: sqlite3.Connection, name: str) -> tuple[int, bool]:
-    """The highest rowid, and whether there are no rows."""
-    highest = db.execute(f"SELECT max(rowid) FROM {quote(name)}").fetchone()[0]
-    return highest or 0, highest is None
+def _remember_first(db: sqlite3.Connection, name: str, epoch: int) -> None:
+    """Note which rowid the next new row gets: asked after the deletions, since SQLite gives the highest ones again."""
+    first = f"(SELECT ifnull(max(rowid), 0) + 1 FROM {quote(name)})"
+    db.execute(f"INSERT OR REPLACE INTO _inserted VALUES (?, ?, {first})", (name, epoch))
 
 
 def _move_to_history(db: sqlite3.Connection, spec: TableSpec, name: str, epoch: int) -> None:
@@ -162,7 +162,7 @@ def _move_to_history(db: sqlite3.Connection, spec: TableSpec, name: str, epoch: 
     columns = f"{lay.names}, " if lay.columns else ""
     db.execute(
         f"INSERT INTO {quote(history_of(name))} ({columns}_from, _to, _key) "
-        f"SELECT {columns}_from, ?, _key FROM temp._hr_keys CROSS JOIN {quote(name)} ON _key = k",
+        f"SELECT {columns}_from, ?, _key FROM temp._hr_keys CROSS JOIN {quote(name)} ON _key = _hr_k",
         (epoch,),
     )
 
@@ -263,7 +263,9 @@ def by_keys(db: sqlite3.Connection, spec: TableSpec, name: str, keys: Sequence[A
         rows = db.execute(select, list(keys)).fetchall()
     else:
         _stage(db, keys)
-        rows = db.execute(f"SELECT {identity}{columns} FROM temp._hr_keys CROSS JOIN {quote(name)} ON {identity} = k").fetchall()
+        rows = db.execute(
+            f"SELECT {identity}{columns} FROM temp._hr_keys CROSS JOIN {quote(name)} ON {identity} = _hr_k"
+        ).fetchall()
     return [row[0] for row in rows], lay.decode(rows, skip=1)
 
 
@@ -286,7 +288,7 @@ def chunks(db: sqlite3.Connection, spec: TableSpec, name: str, size: int, identi
 def tuples_to_rows(db: sqlite3.Connection, name: str, tuples: Sequence[bytes]) -> list[Any]:
     """Identities of the rows under these partition tuples, each once."""
     _stage(db, tuples)
-    select = f"SELECT DISTINCT row FROM temp._hr_keys CROSS JOIN {quote(name)} ON tuple = k"
+    select = f"SELECT DISTINCT row FROM temp._hr_keys CROSS JOIN {quote(name)} ON tuple = _hr_k"
     return [row for (row,) in db.execute(select)]
 
 
@@ -310,14 +312,13 @@ def take_difference(db: sqlite3.Connection, spec: TableSpec, filled: str, name: 
         f"WHERE n._key IS NULL OR {differs}"
     )
     _move_to_history(db, spec, name, epoch)
-    db.execute(f"DELETE FROM {old} WHERE _key IN (SELECT k FROM temp._hr_keys WHERE k NOT IN (SELECT _key FROM {new}))")
-    top, _ = _top(db, name)
+    db.execute(f"DELETE FROM {old} WHERE _key IN (SELECT _hr_k FROM temp._hr_keys WHERE _hr_k NOT IN (SELECT _key FROM {new}))")
+    _remember_first(db, name, epoch)
     update = ", ".join(f"{column} = excluded.{column}" for column in (*map(quote, lay.stored), "_from"))
     db.execute(
         f"INSERT INTO {old} ({columns}_from, _key) SELECT {columns}?, _key FROM {new} "
-        f"WHERE _key IN (SELECT k FROM temp._hr_keys) OR _key NOT IN (SELECT _key FROM {old}) "
+        f"WHERE _key IN (SELECT _hr_k FROM temp._hr_keys) OR _key NOT IN (SELECT _key FROM {old}) "
         f"ON CONFLICT (_key) DO UPDATE SET {update}",
         (epoch,),
     )
-    db.execute("INSERT OR REPLACE INTO _inserted VALUES (?, ?, ?)", (name, epoch, top + 1))
     drop(db, filled)
