@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from headrace.plan.choose import TablePlan
-from plan.conftest import Query
+from tests.plan.conftest import Query
 
 
 @dataclass(frozen=True)

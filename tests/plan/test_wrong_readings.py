@@ -198,8 +198,8 @@ def test_union_one_branch(plan: Plan) -> None:
     """A column of one branch alone is no tuple for what stands above the union."""
     query = "SELECT k, count(DISTINCT n) AS c FROM (SELECT {0} AS k, n FROM events UNION ALL SELECT k, n FROM clicks) GROUP BY k"
     assert tuples(plan(query.format("k"))) == [("k",), ("k",)]
-        "SELECT c, count(*) AS d FROM "
-        "(SELECT k AS c, n FROM events UNION ALL SELECT max(k) AS c, n FROM clicks GROUP BY n) GROUP BY c"
+    branches = "SELECT k AS c, n FROM events UNION ALL SELECT max(k) AS c, n FROM clicks GROUP BY n"
+    computed = f"SELECT c, count(*) AS d FROM ({branches}) GROUP BY c"
     assert plan(computed).whole
 
 

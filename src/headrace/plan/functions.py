@@ -61,6 +61,11 @@ NAMES = frozenset(
 
 CLASSES = frozenset(
     (
+        "CaseKeyWhen CreateStruct DatetimeSub DecimalDivideWithOverflowCheck GeneratorOuter "
+        "IsUnknown IsNotUnknown KnownNotContainsNull "
+        "MakeTimestampLTZNanos MakeTimestampNTZNanos MultiGetJsonObject NanosTimestampCast "
+        "NullIfResult PositionResult StringDecode "
+        "SecondWithFractionNanos SemiStructuredExtract StringInstrWithOccurrence StringSplitSQL YearOfWeek "
         "Abs Acos Acosh Add AddMonths AesDecrypt And AnyValue ArrayAggregate ArrayAppend ArrayCompact "
         "ArrayContains ArrayDistinct "
         "ArrayExcept ArrayExists ArrayFilter ArrayForAll ArrayInsert ArrayIntersect ArrayJoin ArrayMax ArrayMin ArrayPosition "
@@ -117,8 +122,8 @@ CLASSES = frozenset(
 
 INTERNAL = frozenset(
     (
-        "AggregateExpression Alias AttributeReference BaseGroupingSets CommonExpressionDef CommonExpressionRef CurrentRow "
-        "EmptyRow Exists FoldableUnevaluable GroupingID InSubquery Invoke KnownFloatingPointNormalized "
+        "AggregateExpression Alias AttributeReference CommonExpressionDef CommonExpressionRef CurrentRow "
+        "EmptyRow Exists FoldableUnevaluable InSubquery Invoke KnownFloatingPointNormalized "
         "KnownNotNull KnownNullable "
         "LambdaFunction LateralSubquery ListQuery Literal NamedLambdaVariable NormalizeNaNAndZero OuterReference "
         "OuterScopeReference PromotePrecision PythonUDAF PythonUDF ScalarSubquery SortOrder SpecifiedWindowFrame StaticInvoke "
