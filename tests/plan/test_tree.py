@@ -99,7 +99,7 @@ def test_spark_can_inline_ctes_before_surgery(frames: Frames) -> None:
     exists = "EXISTS (SELECT 1 FROM a z WHERE z.id = x.g)"
     query = f"WITH a AS (SELECT * FROM events) SELECT x.id FROM a x JOIN a y ON x.id = y.id WHERE {exists}"
     session = frames["events"].sparkSession
-    inline = session._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False)
+    inline = session._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False)
     root = parse(inline.apply(jvm_plan(frames, query)).toJSON())
     leaves = [n for n in root.everything() if n.input == "events"]
     assert len(leaves) == 3

@@ -46,7 +46,7 @@ class Surgeon:
         plan = frame._jdf.queryExecution().analyzed()
         if plan.getClass().getSimpleName() != "WithCTE" and "CTE" not in plan.treeString():
             return plan
-        return self._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(plan)
+        return self._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False).apply(plan)
 
     def frame(self, node: JvmNode) -> DataFrame:
         """A plan as a frame again."""
