@@ -23,9 +23,7 @@ from pyspark.sql import types as T
 
 from headrace.errors import DefinitionError
 
-RESERVED = frozenset(
-    "_source _partition _offset _time _appended _extra _from _to _key _epoch _pane _timing _last".split()
-)
+RESERVED = frozenset("_source _partition _offset _time _appended _extra _from _to _key _epoch _pane _timing _last".split())
 """Column names that are ours; other leading underscores, except `_hr_`, are the user's."""
 
 # --- DDL ---------------------------------------------------------------------------------------------------------------
@@ -57,7 +55,8 @@ class _Ddl:
     """A recursive reader of `name TYPE [NOT NULL] [COMMENT '...'], ...`."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.at, self.tokens = text, 0, self._tokens(text)
+        self.text, self.at = text, 0
+        self.tokens = self._tokens(text)
 
     def _tokens(self, text: str) -> list[tuple[str, str]]:
         found, at, stripped = [], 0, text.rstrip()
@@ -152,7 +151,9 @@ class _Ddl:
             fields = [] if self._peek(">") else self.fields(">")
             self._expect(">")
             return T.StructType(fields)
-        raise self._wrong(f"{word} is not a type that a topic can hold ({', '.join(sorted(set(_SIMPLE)))}, DECIMAL, ARRAY, MAP, STRUCT)")
+        raise self._wrong(
+            f"{word} is not a type that a topic can hold ({', '.join(sorted(set(_SIMPLE)))}, DECIMAL, ARRAY, MAP, STRUCT)"
+        )
 
 
 def parse_schema(ddl: str | T.StructType) -> T.StructType:
@@ -183,10 +184,23 @@ def ddl(schema: T.StructType) -> str:
     >>> ddl(parse_schema("a int not null, b array<string>"))
     'a INT NOT NULL, b ARRAY<STRING>'
     """
-    return ", ".join(
-        f"{f.name if f.name.isidentifier() else '`' + f.name + '`'} {f.dataType.simpleString().upper()}{'' if f.nullable else ' NOT NULL'}"
-        for f in schema.fields
-    )
+    return ", ".join(f"{_quoted(f.name)} {_ddl_type(f.dataType)}{'' if f.nullable else ' NOT NULL'}" for f in schema.fields)
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else "`" + name.replace("`", "``") + "`"
+
+
+def _ddl_type(kind: T.DataType) -> str:
+    """A type as `parse_schema` reads it: the names of nested fields keep their letter case, and NOT NULL is kept."""
+    if isinstance(kind, T.ArrayType):
+        return f"ARRAY<{_ddl_type(kind.elementType)}>"
+    if isinstance(kind, T.MapType):
+        return f"MAP<{_ddl_type(kind.keyType)}, {_ddl_type(kind.valueType)}>"
+    if isinstance(kind, T.StructType):
+        fields = (f"{_quoted(f.name)}: {_ddl_type(f.dataType)}{'' if f.nullable else ' NOT NULL'}" for f in kind.fields)
+        return f"STRUCT<{', '.join(fields)}>"
+    return kind.simpleString().upper()
 
 
 def to_json(schema: T.StructType) -> dict[str, Any]:
@@ -355,5 +369,7 @@ def _encode_column(column: pa.ChunkedArray | pa.Array) -> list[bytes]:
         fields = [_encode_column(child) for child in whole.flatten()]
         rows = zip(*fields, strict=True) if fields else [()] * len(whole)
         valid = whole.is_valid().to_pylist()
-        return [b"\x05" + b"".join(b"\x06" + f for f in row) + b"\x00" if ok else b"\x00" for row, ok in zip(rows, valid, strict=True)]
+        return [
+            b"\x05" + b"".join(b"\x06" + f for f in row) + b"\x00" if ok else b"\x00" for row, ok in zip(rows, valid, strict=True)
+        ]
     return list(map(_encode, column.to_pylist()))
