@@ -163,7 +163,8 @@ def test_a_heartbeat_from_the_future_does_not_last_longer(world: World) -> None:
 
 def test_a_starter_that_holds_the_lock_too_long_is_killed(world: World) -> None:
     script = (
-        "import sys\nfrom pathlib import Path\nfrom headrace.store.fence import RunFolder\nfrom headrace.store.process import Process\n"
+        "import sys\nfrom pathlib import Path\nfrom headrace.store.fence import RunFolder\n"
+        "from headrace.store.process import Process\n"
         "with RunFolder(Path(sys.argv[1])).lock(Process.mine()):\n  print('held', flush=True); sys.stdin.read()"
     )
     held = subprocess.Popen(

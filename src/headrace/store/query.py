@@ -379,6 +379,9 @@ class _DecimalAverage(_DecimalSum):
 def teach(db: sqlite3.Connection) -> None:
     """Give a connection the collation and the aggregates that prepared statements use."""
     db.create_collation(COLLATION, compare_decimals)
+    for name in _TABLE_FUNCTIONS:
+        # Made here once, since to SQLite's authorizer their first use looks like a CREATE TABLE.
+        db.execute(f"SELECT 1 FROM {name}('[]')").fetchall()
     own: dict[str, Any] = {"hr_sum": _DecimalSum, "hr_avg": _DecimalAverage}
     for name, aggregate in own.items():
         if hasattr(db, "create_window_function") and sqlite3.sqlite_version_info >= (3, 25):
@@ -391,9 +394,9 @@ _HARMLESS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}
 _TABLE_FUNCTIONS = ("json_each", "json_tree")
 
 
-def allow_reading(views: Collection[str]) -> Callable[..., int]:
-    """SQLite's authorizer: only SELECT, and the tables of the database only through these views."""
-    known = {name.lower() for name in views}
+def allow_reading(hidden: Collection[str]) -> Callable[..., int]:
+    """SQLite's authorizer: only SELECT, and tables only through our views. `hidden`: names in the database that are none."""
+    secret = {name.lower() for name in hidden}
 
     def authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
         if action in _HARMLESS:
@@ -402,10 +405,12 @@ def allow_reading(views: Collection[str]) -> Callable[..., int]:
             return sqlite3.SQLITE_DENY if second == "load_extension" else sqlite3.SQLITE_OK
         if action != sqlite3.SQLITE_READ:
             return sqlite3.SQLITE_DENY
-        # Without a database: a subquery's or a CTE's own columns. Without a column: a count(*) over a view, whose
-        # table is then named without it.
-        through_view = database in ("temp", None) or view is not None or (second == "" and (first or "").lower() in known)
-        return sqlite3.SQLITE_OK if through_view or first in _TABLE_FUNCTIONS else sqlite3.SQLITE_DENY
+        if second == "":
+            # A count(*) reads no column, and then the name is the one in the statement: a CTE's, or a table's.
+            name = (first or "").lower()
+            return sqlite3.SQLITE_DENY if name in secret or name.startswith(("sqlite_", "pragma_")) else sqlite3.SQLITE_OK
+        through_view = database == "temp" or view is not None or first in _TABLE_FUNCTIONS
+        return sqlite3.SQLITE_OK if through_view else sqlite3.SQLITE_DENY
 
     return authorize
 

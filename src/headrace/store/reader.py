@@ -377,7 +377,9 @@ class Snapshot:
                 return self._run(seen.db, statement, columns)
 
     def _run(self, db: sqlite3.Connection, statement: Statement, columns: Mapping[str, Columns]) -> Answer:
-        db.set_authorizer(allow_reading(columns))
+        known = {name.lower() for name in columns}
+        inside = [name for (name,) in db.execute("SELECT name FROM main.sqlite_schema") if name.lower() not in known]
+        db.set_authorizer(allow_reading(inside))
         try:
             cursor = db.execute(statement.text)
             names = [column[0] for column in cursor.description or ()]
