@@ -21,13 +21,14 @@ from pyspark.sql import types as T
 from headrace.errors import FunctionFailed
 from headrace.lanes.base import InputChange, Lane, LaneContext, Outcome, TableChange, complete, refuse_twice
 from headrace.lanes.difference import subtract, take
-from headrace.lanes.parts import Part, Values, part_of
+from headrace.lanes.parts import MomentPart, Part, Values, part_of
 from headrace.schema import arrow_schema, encode_key, encode_keys, nullable, python_values
 from headrace.spark.frames import Shape
 from headrace.spark.query import Gear, Loaded, Query, Template
 from headrace.spark.surgery import Leaf, Surgeon
 from headrace.store.base import Change, Registration, TableSpec
 
+EPSILON = 2.0**-52
 ROWS = "_hr_rows"
 """The column of parts that counts a group's rows: a group goes when it reaches 0."""
 
@@ -150,10 +151,10 @@ class MergeLane(Lane):
     # --- an epoch
 
     def run(self, changes: Mapping[str, InputChange], gear: Gear) -> Outcome:
-        new = self._groups_of(self._partial(changes, "after", gear))
+        new = self.groups_of(self._partial(changes, "after", gear))
         gone: dict[bytes, list[Values]] = {}
         if any(change.before.num_rows for change in changes.values()):
-            gone = self._groups_of(self._partial(changes, "before", gear))
+            gone = self.groups_of(self._partial(changes, "before", gear))
         touched = list(dict.fromkeys([*new, *gone]))
         stored = self._stored(touched)
         united = {key: self._unite(stored.get(key), new.get(key), gone.get(key)) for key in touched}
@@ -167,8 +168,10 @@ class MergeLane(Lane):
         rows = complete(self.context, changes, side)
         return self.partial.run(self.context.door.load_all(rows, gear), gear)
 
-    def _groups_of(self, rows: pa.Table) -> dict[bytes, list[Values]]:
+    def groups_of(self, rows: pa.Table) -> dict[bytes, list[Values]]:
         """Per group key: the group's values, then each part's values, then the row count."""
+        if not rows.num_columns:
+            return {}
         names = [f"g{i}" for i in range(self._groups)]
         keys = encode_keys(rows, names)
         columns = iter([python_values(column) for column in rows.columns])
@@ -186,7 +189,7 @@ class MergeLane(Lane):
         found, rows = self.context.store.fetch(self.context.table.name, keys, "parts")
         if not found:
             return {}
-        return self._groups_of(rows.select(self.columns.names))
+        return self.groups_of(rows.select(self.columns.names))
 
     def _unite(self, stored: list[Values] | None, new: list[Values] | None, gone: list[Values] | None) -> list[Values]:
         """The parts of one group after the epoch. What came is added first, so that what goes is always there."""
@@ -231,10 +234,7 @@ class MergeLane(Lane):
         """The rows of the touched groups as they were and as they are, subtracted."""
         rows = [*stored.values(), *alive.values()]
         marks = [b"0" + key for key in stored] + [b"1" + key for key in alive]
-        table = self._table(rows).append_column(self._shape.row_column, pa.array(marks, pa.binary()))
-        table = pa.Table.from_arrays(table.columns, schema=arrow_schema(self._shape.full))
-        loaded = {self._shape.name: Loaded(self.context.door, self._shape, table, gear)}
-        answer = self._finish.run(loaded, gear)
+        answer = self._answer_over(rows, marks, gear)
         is_new = [mark[:1] == b"1" for mark in python_values(answer.column(answer.num_columns - 1))]
         rows_only = answer.select(list(range(answer.num_columns - 1)))
         after = rows_only.filter(pa.array(is_new, pa.bool_()))
@@ -243,6 +243,55 @@ class MergeLane(Lane):
         refuse_twice(self.context.table, self.context.key, after_keys, after)
         gone, come = subtract(after, before)
         return TableChange([before_keys[i] for i in gone], take(before, gone), [after_keys[i] for i in come], take(after, come))
+
+    def _answer_over(self, rows: Sequence[list[Values]], marks: Sequence[bytes], gear: Gear) -> pa.Table:
+        """What the function makes of groups from its aggregate on; the last column is the group's mark."""
+        columns: list[Any] = [*self._table(rows).columns, pa.array(marks, pa.binary())]
+        table = pa.Table.from_arrays(columns, schema=arrow_schema(self._shape.full))
+        return self._finish.run({self._shape.name: Loaded(self.context.door, self._shape, table, gear)}, gear)
+
+    # --- for verify
+
+    def batch_groups(self, loaded: Mapping[str, Loaded], gear: Gear) -> tuple[dict[bytes, list[Values]], dict[bytes, float]]:
+        """The parts over all rows, computed at once; and per group how far sums of doubles may be apart."""
+        groups = self.groups_of(self.partial.run(loaded, gear))
+        alive = {key: row for key, row in groups.items() if row[-1][0] or not self._groups}
+        if not any(part.approximate for part in self._parts):
+            return alive, {}
+        rows = Query(self.context.door, self.context.table, self._magnitude_recipe).run(loaded, gear)
+        keys = encode_keys(rows, [f"g{i}" for i in range(self._groups)])
+        counts, sums = python_values(rows.column(rows.num_columns - 2)), python_values(rows.column(rows.num_columns - 1))
+        return alive, {k: max(n, 1) * EPSILON * (m or 0.0) for k, n, m in zip(keys, counts, sums, strict=True)}
+
+    def _magnitude_recipe(self, surgeon: Surgeon, root: Any) -> Any:
+        """Per group: how many rows, and the largest sum of magnitudes of what is added in double (squares for variances)."""
+        aggregate = surgeon.node(root, self._aggregate)
+        sums = []
+        for part, expression in zip(self._parts, self._aggregate_functions(surgeon, aggregate), strict=True):
+            if part.approximate:
+                value = F.abs(surgeon.column(expression.aggregateFunction().children().apply(0)).cast("double"))
+                sums.append(F.sum(value * value if isinstance(part, MomentPart) else value))
+        groups = [surgeon.column(g).alias(f"g{i}") for i, g in enumerate(self._grouping(surgeon, aggregate))]
+        largest = F.greatest(*sums) if len(sums) > 1 else sums[0]
+        below = surgeon.frame(aggregate.child())
+        return surgeon.analysed(below.groupBy(*groups).agg(F.count(F.lit(1)).alias("n"), largest.alias("m")))
+
+    def same_parts(self, stored: list[Values] | None, wanted: list[Values] | None, bound: float | None) -> bool:
+        """Whether stored parts are those of a batch job."""
+        if stored is None or wanted is None:
+            return False
+        if encode_key(stored[0]) != encode_key(wanted[0]) or stored[-1] != wanted[-1]:
+            return False
+        return all(part.same(a, b, bound) for part, a, b in zip(self._parts, stored[1:-1], wanted[1:-1], strict=True))
+
+    def bounds_by_key(
+        self, groups: Mapping[bytes, list[Values]], bounds: Mapping[bytes, float], gear: Gear
+    ) -> dict[bytes, float]:
+        """The bounds of groups, by the key of the table's row that is made of the group."""
+        answer = self._answer_over([*groups.values()], list(groups), gear)
+        keys = self._keys(answer.select(list(range(answer.num_columns - 1))))
+        marks = python_values(answer.column(answer.num_columns - 1))
+        return {key: bounds.get(mark, 0.0) for key, mark in zip(keys, marks, strict=True)}
 
     def _keys(self, rows: pa.Table) -> list[bytes]:
         key = self.context.key

@@ -12,13 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace.errors import Bug
+from headrace.lanes.tolerance import close
 from headrace.schema import encode_key
 from headrace.spark.surgery import JvmExpression, Surgeon
 
@@ -34,6 +35,15 @@ class Part(ABC):
 
     inputs: tuple[T.DataType, ...]
     result: T.DataType
+
+    approximate: ClassVar[bool] = False
+    """Whether values are added in double, which no engine does in one order."""
+
+    def same(self, stored: Values, wanted: Values, bound: float | None) -> bool:
+        """Whether stored values are those of a batch job; `bound`: how far sums of doubles may be apart."""
+        if not self.approximate:
+            return encode_key(stored) == encode_key(wanted)
+        return all(close(a, b, 1.0, bound) for a, b in zip(stored, wanted, strict=True))
 
     @property
     @abstractmethod
@@ -123,6 +133,8 @@ class ExactAveragePart(ExactSumPart):
 
 class DoubleSumPart(Part):
     """sum over floats and doubles."""
+
+    approximate = True
 
     @property
     def types(self) -> tuple[T.DataType, ...]:
@@ -220,6 +232,8 @@ class BitPart(Part):
 
 class MomentPart(Part):
     """Variances and standard deviations: (n, mean, M2), united by Chan's formula, as Spark does."""
+
+    approximate = True
 
     @property
     def types(self) -> tuple[T.DataType, ...]:

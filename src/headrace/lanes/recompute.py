@@ -26,7 +26,7 @@ from headrace.plan.choose import Occurrence
 from headrace.schema import encode_keys
 from headrace.spark.expressions import jvm_expression
 from headrace.spark.frames import Rows, Shape, StoredFiles
-from headrace.spark.query import Gear, Query
+from headrace.spark.query import Gear, Loaded, Query
 from headrace.spark.surgery import Leaf, Surgeon
 from headrace.store.base import IndexChange, Registration, TableSpec
 
@@ -70,7 +70,11 @@ class OccurrenceIndex:
         """The tuples of rows of the input; rows that a filter drops have none."""
         shapes = self.context.door.shapes
         others = {name: shapes[name].empty() for name in self.context.live_inputs}
-        answer = self.query.run(self.context.door.load_all(others | {self.input: rows}, gear), gear)
+        return self.tuples_of(self.context.door.load_all(others | {self.input: rows}, gear), gear)
+
+    def tuples_of(self, loaded: Mapping[str, Loaded], gear: Gear) -> Tuples:
+        """The tuples of rows that are loaded already."""
+        answer = self.query.run(loaded, gear)
         encoded = encode_keys(answer, answer.column_names[1:])
         return Tuples(answer.column(0).to_pylist(), encoded)
 

@@ -41,6 +41,13 @@ class Loaded:
         self._door, self._lock = door, threading.Lock()
         self._relation: DataFrame | None = None
 
+    @classmethod
+    def of(cls, door: Door, shape: Shape, relation: DataFrame, gear: Gear) -> Loaded:
+        """Rows that are a frame already."""
+        loaded = cls(door, shape, shape.empty(), gear)
+        loaded._relation = relation
+        return loaded
+
     @property
     def relation(self) -> DataFrame:
         """The rows with all their columns."""

@@ -11,6 +11,8 @@ import contextlib
 import logging
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +60,7 @@ _LARGE = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.files.maxPartitionBytes": "64m",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 
@@ -115,12 +118,27 @@ def _start(master: str, memory: str, scratch: Path | None, name: str) -> SparkSe
         scratch.mkdir(parents=True, exist_ok=True)
         builder = builder.config("spark.local.dir", str(scratch)).config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
     builder = builder.config("spark.driver.extraJavaOptions", f"{_STATIC['spark.driver.extraJavaOptions']} {_log_options()}")
-    session = builder.getOrCreate()
+    with _stderr_into((scratch or Path(tempfile.gettempdir())) / "jvm.log"):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     logging.getLogger("py4j").setLevel(logging.ERROR)
     # PySpark logs every analysis error with its JVM trace; ours is the place that tells people.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     return session
+
+
+@contextlib.contextmanager
+def _stderr_into(file: Path) -> Iterator[None]:
+    """What the JVM itself prints goes into a file: the JVM inherits our stderr at the moment at which it is started."""
+    sys.stderr.flush()
+    kept, opened = os.dup(2), os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(opened, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(opened)
 
 
 def _log_options() -> str:
