@@ -22,7 +22,6 @@ from headrace.log.producer import Producer
 from headrace.origin import Origin
 from headrace.place import Place
 from headrace.reading import After, Rows, changes, read
-from headrace.running import noting_failure
 from headrace.schema import parse_schema
 from headrace.settings import Settings
 from headrace.statement import inputs_of
@@ -283,9 +282,8 @@ class App:
         self, *, once: bool = False, restored: bool = False, report: Callable[[Any], None] | None = None, **options: Any
     ) -> None:
         """Keep the tables up to date until interrupted; with `once`, until what is there now has been taken."""
-        runner, place = self._runner(report, options)
-        with noting_failure(place):
-            runner.run(once=once, restored=restored)
+        with self._run(once, restored, report, options).begin() as run:
+            run.join()
 
     def _run(self, once: bool, restored: bool, report: Callable[[Any], None] | None, options: dict[str, Any]) -> Run:
         runner, place = self._runner(report, options)

@@ -19,6 +19,9 @@ class Run:
     """A running app: `with app.start() as run:`. Leaving the block stops it after the epoch at work.
 
     An app that fails while it runs raises its error in `wait()`, and at the end of the block.
+
+    The thread matters in the foreground, too: a Spark that is started in the main thread takes over Ctrl-C, and would break
+    off the epoch at work.
     """
 
     def __init__(self, runner: Runner, place: Place, *, once: bool = False, restored: bool = False) -> None:
@@ -53,6 +56,10 @@ class Run:
     def stop(self) -> None:
         """Stop after the epoch at work, and wait for the end."""
         self._runner.stop()
+        self.join()
+
+    def join(self) -> None:
+        """Wait for the end, without asking for it; raises the app's own error when it failed."""
         self._thread.join()
         if self._error is not None:
             error, self._error = self._error, None

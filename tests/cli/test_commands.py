@@ -273,7 +273,9 @@ def start(project):
     raise AssertionError(f"it ended with {started.wait()}")
 
 
-@pytest.mark.parametrize(("end", "code"), [("stop", 0), ("interrupt", 130), ("terminate", 143)])
+@pytest.mark.parametrize(
+    ("end", "code"), [("stop", 0), ("interrupt", 130), pytest.param("terminate", 143, marks=pytest.mark.slow)]
+)
 def test_a_run_ends_cleanly_however_it_is_asked_to(cli, ran, end, code):
     started = start(ran)
     try:

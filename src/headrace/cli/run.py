@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 from types import FrameType
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from headrace.cli.loading import load
 from headrace.cli.options import AppArgument, Data, Debug, Json, StoreAt, given
 from headrace.cli.stop import STOP_NOTE
 from headrace.cli.target import split
-from headrace.running import noting_failure
+from headrace.live import Run
 
 NAME = "run"
 
@@ -51,15 +50,13 @@ def command(
         if ended_by and number == signal.SIGINT:
             raise KeyboardInterrupt
         ended_by.append(number)
-        # A signal's handler runs between two bytecodes of the runner itself: a lock that it holds must not be waited for here.
-        threading.Thread(target=runner.stop, name="stop", daemon=True).start()
+        runner.stop()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     stop_note = loaded.place.run / STOP_NOTE
     stop_note.unlink(missing_ok=True)
     try:
-        with noting_failure(loaded.place):
-            runner.run(once=once, restored=restored)
+        Run(runner, loaded.place, once=once, restored=restored).begin().join()
     finally:
         reporter.flush()
         for number, handler in before.items():
