@@ -96,8 +96,8 @@ def test_a_cte_read_twice_has_two_occurrences(frames: Frames) -> None:
 
 
 def test_spark_can_inline_ctes_before_surgery(frames: Frames) -> None:
-    exists = "EXISTS (SELECT 1 FROM a z WHERE z.id = x.g)"
-    query = f"WITH a AS (SELECT * FROM events) SELECT x.id FROM a x JOIN a y ON x.id = y.id WHERE {exists}"
+    exists = "EXISTS (SELECT 1 FROM a r WHERE r.id = p.g)"
+    query = f"WITH a AS (SELECT * FROM events) SELECT p.id FROM a p JOIN a q ON p.id = q.id WHERE {exists}"
     session = frames["events"].sparkSession
     inline = session._jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False, False)
     root = parse(inline.apply(jvm_plan(frames, query)).toJSON())

@@ -145,6 +145,7 @@ class Orders:
     def _decides(self, keys: Iterable[Expr], below: Node, needed: Iterable[int | None]) -> bool:
         """Whether rows that agree on the keys cannot differ in what is needed."""
         ids = {e.id for key in keys for e in _elements(key) if e.cls == "AttributeReference" and not collated(e)}
+        ids |= _determined(below, ids)
         return set(needed) <= ids or any(unique <= ids for unique in self.unique(below))
 
     def unique(self, node: Node) -> list[frozenset[int]]:
@@ -184,6 +185,20 @@ class Orders:
         if kind in ("inner", "right") and any(u <= {p[0].id for p in pairs} for u in ours):
             found += theirs
         return found
+
+
+def _determined(below: Node, ids: set[int | None]) -> set[int | None]:
+    """Columns of the Project below that follow from the given ones, under whatever name."""
+    while below.cls in PLAIN and below.children:
+        below = below.children[0]
+    named = below.exprs.get("projectList", ()) if below.cls == "Project" else ()
+    renamed = {e.children[0].id for e in named if e.cls == "Alias" and e.id in ids and e.children[0].cls == "AttributeReference"}
+    known = ids | renamed
+    return renamed | {e.id for e in named if e.cls == "Alias" and _follows(e.children[0], known)}
+
+
+def _follows(expr: Expr, known: set[int | None]) -> bool:
+    return expr.attributes <= known and not any(e.plan is not None for e in expr.walk())
 
 
 def _function(expr: Expr) -> Expr:

@@ -393,13 +393,21 @@ def show(expr: Expr) -> str:
     if expr.cls == "AggregateExpression":
         distinct = "DISTINCT " if expr.raw.get("isDistinct") else ""
         function = expr.children[0]
-        return f"{function.cls.lower()}({distinct}{', '.join(map(show, function.children))})"
+        return f"{_called(function)}({distinct}{', '.join(map(show, function.children))})"
     sign = _SIGNS.get(expr.cls)
     if sign and len(expr.children) == 2:
         return f"{show(expr.children[0])} {sign} {show(expr.children[1])}"
     if expr.cls == "GetStructField":
         return f"{show(expr.children[0])}.{json.loads(expr.value('name') or 'null') or expr.raw.get('name') or '?'}"
-    return f"{(expr.name or expr.cls).lower()}({', '.join(map(show, expr.children))})"
+    return f"{_called(expr)}({', '.join(map(show, expr.children))})"
+
+
+def _called(function: Expr) -> str:
+    """What people call a function: by its name in SQL, which mostly is its class with underscores."""
+    known = {"Average": "avg", "StddevSamp": "stddev", "VarianceSamp": "variance", "Signum": "sign"}
+    cls = function.cls.removesuffix("Expression")
+    text = "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(cls))
+    return function.name or known.get(function.cls, text)
 
 
 _SIGNS = {
