@@ -116,7 +116,7 @@ def test_defining_runs_nothing():
         (lambda app: app.table(lambda events: 1, name="t", key=[1]), "names of columns"),
         (lambda app: app.table(lambda events: 1, name="t", on_error="ignore"), "on_error cannot be 'ignore'"),
         (lambda app: app.table(lambda events: 1, name="t", on_tie="ignore"), "on_tie cannot be 'ignore'"),
-        (lambda app: app.table(lambda events: 1, name="t", history="a while"), 'cannot read the duration "a while"'),
+        (lambda app: app.table(lambda events: 1, name="t", history="a while"), "'a while' is not a duration"),
         (lambda app: app.table(lambda events: 1, name="t", kee="x"), "no option kee="),
         (lambda app: app.table("SELECT 1"), "takes a function"),
         (lambda app: app.sql("t", "SELECT 1; SELECT 2"), "one SQL statement"),

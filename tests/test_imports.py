@@ -18,7 +18,8 @@ ORDER = [
     {"app"},
     {"live"},
     {"reading"},
-    {"verify", "batch"},
+    {"verify"},
+    {"batch"},
     {"runtime"},
     {"lanes"},
     {"plan"},
@@ -27,10 +28,10 @@ ORDER = [
     {"definitions", "statement"},
     {"store"},
     {"log"},
-    {"schema", "settings", "clock", "origin", "errors", "place", "apps", "duration"},
+    {"schema", "settings", "clock", "origin", "errors", "place", "apps", "durations"},
 ]
 # Foundations may use each other in this order.
-FOUNDATIONS = ["apps", "settings", "place", "duration", "schema", "clock", "errors", "origin"]
+FOUNDATIONS = ["apps", "settings", "place", "durations", "schema", "clock", "errors", "origin"]
 # What must not even be reached past: `plan` reads JSON and knows no session; `spark` is below and must not look up.
 FORBIDDEN = {("plan", "spark"), ("spark", "plan"), ("store", "spark"), ("log", "store")}
 

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 from pyspark.sql import types as T
 
 from headrace.definitions import AppDef, ReferenceDef, TableDef, TopicDef
-from headrace.duration import duration_us
-from headrace.errors import DefinitionError, UsageError
+from headrace.durations import parse_duration
+from headrace.errors import DefinitionError
 from headrace.origin import Origin
 
 RESERVED_COLUMNS = frozenset(
@@ -92,8 +92,8 @@ def check_duration(kind: str, name: str, option: str, text: str | None, origin: 
     if text is None:
         return
     try:
-        duration_us(text)
-    except UsageError as problem:
+        parse_duration(text)
+    except DefinitionError as problem:
         raise DefinitionError(f'{kind} "{name}": {option}: {problem.message}', origin=origin, hint=problem.hint) from None
 
 
