@@ -397,3 +397,15 @@ def test_a_fill_of_another_prefix_begins_anew(driver: Any, kit: Any) -> None:
     assert driver.store.begin_fill(driver.fence, registration, driver.head.epoch) is None
     driver.commit(Writes(finish=[Finish("counts", "difference")]), kind="rebuild", rows=0)
     assert driver.rows() == {}
+
+
+def test_a_checkpoint_empties_the_wal_beside_the_writer(driver: Any) -> None:
+    driver.counts()
+    with sqlite3.connect(driver.path) as db:
+        pending = "PRAGMA wal_checkpoint(PASSIVE)"
+        driver.put({f"k{n}": n for n in range(1000)})
+        driver.store.checkpoint()
+        driver.put({"a": 1})
+        assert db.execute(pending).fetchone()[0] == 0
+    driver.put({"a": 2})
+    assert driver.rows()["a"] == 2

@@ -118,11 +118,17 @@ def fold(offsets: dict[str, dict[int, int]], ranges: Ranges) -> None:
             ends[partition] = end
 
 
-def folded(rows: Iterable[LedgerRow]) -> dict[str, dict[int, int]]:
-    """The offsets after these rows: how much of every source the prefix holds."""
+def folded(ranges: Iterable[str]) -> dict[str, dict[int, int]]:
+    """The offsets after epochs with these ranges, as they are stored: how much of every source the prefix holds.
+
+    >>> folded(['{"events":{"0":[0,3]}}', '{}', '{"events":{"0":[3,5]}}'])
+    {'events': {0: 5}}
+    """
     offsets: dict[str, dict[int, int]] = {}
-    for row in rows:
-        fold(offsets, row.ranges)
+    for text in ranges:
+        if text != "{}":
+            for source, parts in json.loads(text).items():
+                offsets.setdefault(source, {}).update((int(partition), end) for partition, (_, end) in parts.items())
     return offsets
 
 

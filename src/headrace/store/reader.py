@@ -23,9 +23,9 @@ from pyspark.sql import types as T
 
 from headrace.errors import EpochTrimmed, StoreReplaced, UsageError, WorldError
 from headrace.store.base import Head, Registration, Reject
-from headrace.store.ledger import COLUMNS, LedgerRow, broken, fold
+from headrace.store.ledger import COLUMNS, LedgerRow, broken
 from headrace.store.query import COLLATION, Columns, Statement, allow_reading, explain, moment_text, prepare, teach
-from headrace.store.sqlite import FileIdentity, file_identity, head_of, in_ledger, read_ledger
+from headrace.store.sqlite import FileIdentity, file_identity, head_of, in_ledger, read_ledger, read_offsets
 from headrace.store.tables import history_of, read_registrations
 from headrace.store.values import Layout, layout, present, quote, time_us
 
@@ -161,12 +161,9 @@ class Reader:
 
     def offsets(self, as_of: AsOf = None) -> dict[str, dict[int, int]]:
         """The prefix of an epoch: source -> partition -> exclusive end."""
-        at: dict[str, dict[int, int]] = {}
         with self.transaction() as db:
             head, _ = _find_epoch(db, as_of)
-            for row in read_ledger(db, upto=head.epoch):
-                fold(at, row.ranges)
-        return at
+            return read_offsets(db, head.epoch)
 
     def wait_newer(self, than: int, timeout_s: float | None = None, *, wait: Callable[[float], None] = time.sleep) -> Head | None:
         """Wait for an epoch after `than`; None when there was none in time. Costs a few microseconds every 5 ms."""

@@ -37,13 +37,14 @@ from headrace.store.base import (
     Writes,
     physical,
 )
-from headrace.store.ledger import COLUMNS, LedgerRow, fold
+from headrace.store.ledger import COLUMNS, LedgerRow, fold, folded
 from headrace.store.process import Process
 from headrace.store.values import quote
 
 VERSION = 1
 FILL = "_n_"
 STATS_KEPT = 10_000
+WAL_PAGES = 25_000
 _LEDGER_COLUMNS = ", ".join(map(quote, COLUMNS))
 _BASE = f"""
 CREATE TABLE _ledger (epoch INTEGER PRIMARY KEY, kind TEXT NOT NULL, generation INTEGER NOT NULL, lineage TEXT NOT NULL,
@@ -108,6 +109,12 @@ def read_ledger(db: sqlite3.Connection, after: int = 0, upto: int | None = None)
     return map(LedgerRow.of, db.execute(select, (after, 2**62 if upto is None else upto)))
 
 
+def read_offsets(db: sqlite3.Connection, upto: int | None = None) -> dict[str, dict[int, int]]:
+    """The prefix of an epoch, from the ledger."""
+    last = 2**62 if upto is None else upto
+    return folded(text for (text,) in db.execute("SELECT ranges FROM _ledger WHERE epoch <= ? ORDER BY epoch", (last,)))
+
+
 class SqliteStore(Store):
     """The store as its writer sees it. `lock_timeout_s`: how long to wait while another process writes."""
 
@@ -132,7 +139,8 @@ class SqliteStore(Store):
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA temp_store = MEMORY")
             db.execute("PRAGMA cache_size = -65536")
-            db.execute("PRAGMA wal_autocheckpoint = 10000")
+            # `checkpoint` moves pages from the WAL to the file beside the epochs; this is for who never calls it.
+            db.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
             db.execute(tables.STAGE)
             self._create(db)
         except sqlite3.DatabaseError as error:
@@ -302,10 +310,7 @@ class SqliteStore(Store):
         """The prefix of the head; folded once, then moved on by each commit."""
         with self._lock:
             if self._offsets is None:
-                at: dict[str, dict[int, int]] = {}
-                for row in read_ledger(self._db):
-                    fold(at, row.ranges)
-                self._offsets = (head_of(self._db), at)
+                self._offsets = (head_of(self._db), read_offsets(self._db))
             return {source: dict(parts) for source, parts in self._offsets[1].items()}
 
     def commit(self, fence: Generation, expected: Head, entry: LedgerRow, writes: Writes) -> Head:
@@ -516,6 +521,19 @@ class SqliteStore(Store):
         db.execute("DELETE FROM _tables WHERE name = ?", (filled,))
         db.execute("DELETE FROM _fills WHERE name = ?", (filled,))
         self._register(db, name, _at(new, since=since, history_from=history_from))
+
+    def checkpoint(self) -> None:
+        """Move pages from the WAL to the file, over a connection of its own, so that no epoch waits for it."""
+        self.check_file()
+        other = sqlite3.connect(self.path, timeout=0, isolation_level=None)
+        try:
+            other.execute("PRAGMA synchronous = FULL")
+            other.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.OperationalError as error:
+            if not _is_locked(error):
+                raise self._unusable(error) from error
+        finally:
+            other.close()
 
     # --- history ---
 
