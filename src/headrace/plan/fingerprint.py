@@ -81,7 +81,10 @@ class _Sources:
 
     def _value(self, name: str, value: Any) -> None:
         """A value that the function uses under a name."""
-        if isinstance(value, types.FunctionType):
+        inner = getattr(value, "func", None) or getattr(value, "__wrapped__", None)
+        if isinstance(inner, types.FunctionType) and not isinstance(value, type):
+            self._value(name, inner)  # a Python UDF is a function of Spark's around the user's; so is functools.partial
+        elif isinstance(value, types.FunctionType):
             if self._ours(value) and id(value) not in self.seen:
                 self.seen.add(id(value))
                 self._function(name, value)
@@ -95,10 +98,6 @@ class _Sources:
                 self._module(name, value)
         elif _simple(value):
             self.found.append([name, "value", repr(_ordered(value))])
-        elif hasattr(value, "func") and isinstance(getattr(value, "func", None), types.FunctionType):
-            self._value(name, value.func)  # a Python UDF, or functools.partial
-        elif hasattr(value, "__wrapped__"):
-            self._value(name, value.__wrapped__)
 
     def _function(self, name: str, function: types.FunctionType) -> None:
         self.found.append([name, "function", _syntax(function)])
