@@ -280,6 +280,32 @@ def test_after_a_failed_fsync_the_segment_is_cut_and_takes_no_more(disk, clock):
     assert numbers(other) == [1, 2]
 
 
+@pytest.mark.parametrize("end_lost", [False, True])
+def test_frames_of_a_dead_writer_whose_fsync_fails_go_into_another_file(disk, clock, end_lost):
+    """They may be acknowledged ones, when `end` is lost: they are neither cut nor trusted to the file that failed."""
+    topic = make(disk, clock)
+    topic.producer("p").append(rows(1), sequence=1)
+    failed = hot(disk)
+    disk.arm("kill", 3)  # write, fsync, publish
+    with pytest.raises(Died):
+        topic.producer("p").append(rows(2), sequence=2)
+    disk.restart()
+    if end_lost:
+        disk.unlink(FOLDER / "0" / "end")
+    other = again(disk, clock)
+    disk.arm("eio", 2)  # of the folder, then of the file
+    other.recover()
+    assert disk.struck[-1] == ("eio", "fsync")
+    assert hot(disk) is not failed
+    assert numbers(other) == [1, 2]
+    disk.strike_at = None
+    assert other.producer("p").append(rows(2), sequence=2).ends == {0: 2}
+    disk.power_cut()
+    last = again(disk, clock)
+    last.recover()
+    assert numbers(last) == [1, 2]
+
+
 def test_a_full_disk_leaves_no_torn_tail(disk, clock):
     topic = make(disk, clock)
     topic.producer().append(rows(1))

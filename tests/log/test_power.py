@@ -93,16 +93,21 @@ def operations():
     return story.disk.steps
 
 
+def seeds(few, many):
+    """A few for everyday, many for `make test-all`."""
+    return [*range(few), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(few, many))]
+
+
 OPERATIONS = 400
 """More than the story has, as the next test asserts."""
 
 
-def test_the_campaigns_cover_the_story(monkeypatch):
+def test_the_campaigns_cover_the_story():
     assert 80 < operations() < OPERATIONS
 
 
 @pytest.mark.parametrize("strike", ["cut", "kill", "eio"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(few=2, many=10))
 def test_a_strike_at_every_operation_loses_and_doubles_nothing(strike, seed):
     for after in range(1, operations() + 1):
         story = Story(seed * 1000 + after)
@@ -124,7 +129,7 @@ def test_a_strike_at_every_operation_loses_and_doubles_nothing(strike, seed):
             story.check()
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", seeds(few=100, many=1000))
 def test_strike_upon_strike(seed):
     story = Story(seed)
     rng = story.disk.rng

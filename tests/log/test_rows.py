@@ -293,7 +293,8 @@ _times = st.one_of(
     ),
     st.dates().map(str),
     st.from_regex(
-        r"[0-2][0-9]{3}-[01][0-9]-[0-3][0-9]([T ][0-2][0-9](:?[0-5][0-9](:?[0-6][0-9](\.[0-9]{1,10})?)?)?(Z|[+-][0-2][0-9](:?[0-6][0-9])?)?)?",
+        r"[0-2][0-9]{3}-[01][0-9]-[0-3][0-9]"
+        r"([T ][0-2][0-9](:?[0-5][0-9](:?[0-6][0-9](\.[0-9]{1,10})?)?)?(Z|[+-][0-2][0-9](:?[0-6][0-9])?)?)?",
         fullmatch=True,
     ),
 )
@@ -504,9 +505,11 @@ def test_parquet_and_arrow_files(tmp_path):
 
 def test_python_values_as_a_user_would_expect():
     row = {
-        "id": 1, "i": 2, "d": 3, "f": 0.5, "word": "x", "yes": True, "money": Decimal("1.5"), "bytes": b"\0", "day": dt.date(2026, 1, 1),
+        "id": 1, "i": 2, "d": 3, "f": 0.5, "word": "x", "yes": True, "money": Decimal("1.5"), "bytes": b"\0",
+        "day": dt.date(2026, 1, 1),
         "time": dt.datetime(2026, 1, 1, 10, tzinfo=dt.timezone(dt.timedelta(hours=1))), "local": dt.datetime(2026, 1, 1),
-        "tags": ("a", None), "scores": {"a": 1}, "by_day": {dt.date(2026, 1, 1): 1.0}, "place": {"lat": 1.0}, "more": dt.date(2026, 1, 2),
+        "tags": ("a", None), "scores": {"a": 1}, "by_day": {dt.date(2026, 1, 1): 1.0}, "place": {"lat": 1.0},
+        "more": dt.date(2026, 1, 2),
     }  # fmt: skip
     (found,) = RowReader(EVERYTHING).from_dicts([row]).to_pylist()
     assert found["time"] == dt.datetime(2026, 1, 1, 9, tzinfo=UTC)

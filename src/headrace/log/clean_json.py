@@ -20,13 +20,14 @@ from pyspark.sql import types as T
 
 from headrace import schema as schemas
 from headrace.log import json_text
+from headrace.log.columns import Column
 from headrace.log.values import MICROS_MAX, MICROS_MIN, Judge, Wrong, judge_of
 
 _INTS: dict[type[T.DataType], int] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 _TEXT = (T.StringType, T.BinaryType, T.DateType, T.TimestampType, T.TimestampNTZType)
 _COLUMN_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, Wrong)
 
-_Column = Callable[[Sequence[Any]], tuple[pa.Array, int]]
+_Column = Callable[[Sequence[Any]], tuple[Column, int]]
 """Values of one field, UNSET where it is missing, to an Arrow column and the quotes that its values had."""
 
 
@@ -56,14 +57,15 @@ class CleanJson:
         self._row: Callable[[Any], tuple[Any, ...]] = get if len(names) > 1 else lambda row: (get(row),)
         self._columns = [_column(f.dataType, f.name, f.nullable) for f in schema.fields]
 
-    def columns(self, lines: Sequence[bytes]) -> list[pa.Array]:
+    def columns(self, lines: Sequence[bytes]) -> list[Column]:
         """The columns of these lines, none of which has a backslash; `NotClean` where one of them is not clean."""
         decode, row = self._decode, self._row
         try:
             values = list(zip(*[row(decode(line)) for line in lines], strict=True))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
             raise NotClean from error
-        quotes, out = 0, []
+        quotes = 0
+        out: list[Column] = []
         try:
             for column, found in zip(self._columns, values, strict=True):
                 array, used = column(found)
@@ -94,7 +96,7 @@ def _column(kind: T.DataType, name: str, nullable: bool) -> _Column:
     finish = _finish(kind, name)
     text = isinstance(kind, _TEXT)
 
-    def column(values: Sequence[Any]) -> tuple[pa.Array, int]:
+    def column(values: Sequence[Any]) -> tuple[Column, int]:
         present = len(values) - values.count(UNSET)
         if present < len(values):
             values = [None if v is UNSET else v for v in values]
@@ -108,8 +110,9 @@ def _column(kind: T.DataType, name: str, nullable: bool) -> _Column:
 def _raw_column(kind: T.DataType, name: str, nullable: bool) -> _Column:
     judge, arrow = judge_of(kind, name), schemas.arrow_type(kind)
 
-    def column(values: Sequence[Any]) -> tuple[pa.Array, int]:
-        quotes, out = 0, []
+    def column(values: Sequence[Any]) -> tuple[Column, int]:
+        quotes = 0
+        out: list[Any] = []
         for value in values:
             if value is UNSET:
                 out.append(None)
@@ -125,7 +128,7 @@ def _raw_column(kind: T.DataType, name: str, nullable: bool) -> _Column:
     return column
 
 
-def _finish(kind: T.DataType, name: str) -> Callable[[pa.Array], pa.Array]:
+def _finish(kind: T.DataType, name: str) -> Callable[[Column], Column]:
     if isinstance(kind, T.FloatType):
         return _finite
     if isinstance(kind, T.TimestampType):
@@ -139,20 +142,20 @@ def _finish(kind: T.DataType, name: str) -> Callable[[pa.Array], pa.Array]:
     return lambda array: array
 
 
-def _finite(array: pa.Array) -> pa.Array:
+def _finite(array: Column) -> Column:
     if pc.any(pc.is_inf(array)).as_py():
         raise NotClean
     return array
 
 
-def _timestamps(array: pa.Array) -> pa.Array:
+def _timestamps(array: Column) -> Column:
     try:
         return _in_range(array.cast(pa.timestamp("us", tz="UTC")))
     except pa.ArrowInvalid:
         return _in_range(array.cast(pa.timestamp("us"))).cast(pa.timestamp("us", tz="UTC"))
 
 
-def _in_range(array: pa.Array) -> pa.Array:
+def _in_range(array: Column) -> Column:
     """Arrow knows the year 0; the law begins with the year 1."""
     found = pc.min_max(array.cast(pa.int64()))
     low, high = found["min"].as_py(), found["max"].as_py()
@@ -161,11 +164,11 @@ def _in_range(array: pa.Array) -> pa.Array:
     return array
 
 
-def _dates(array: pa.Array) -> pa.Array:
+def _dates(array: Column) -> Column:
     dates = array.cast(pa.date32())
     _in_range(dates.cast(pa.timestamp("us")))
     return dates
 
 
-def _binary(judge: Judge) -> Callable[[pa.Array], pa.Array]:
+def _binary(judge: Judge) -> Callable[[Column], Column]:
     return lambda array: pa.array([None if v is None else judge(v) for v in array.to_pylist()], pa.binary())

@@ -19,6 +19,9 @@ from headrace.log.frame import HAS_EXTRA, HAS_REJECTS, NO_TIME
 EXTRA = pa.field("_extra", pa.string())
 REJECTS = (pa.field("_reason", pa.string()), pa.field("_message", pa.string()), pa.field("_raw", pa.binary()))
 HIDDEN = (EXTRA, *REJECTS)
+Column = Any
+"""An Arrow array or chunked array: pyarrow's annotations do not follow what its functions take and give."""
+
 PARTITION = pa.field("_partition", pa.int32())
 OFFSET = pa.field("_offset", pa.int64())
 APPENDED = pa.field("_appended", pa.timestamp("us", tz="UTC"))

@@ -13,7 +13,8 @@ schedule in which rows were lost or doubled without it:
    to a group whose writer died: whole ones are kept (fsync, then publish), a torn tail is cut.
 4. A wrong frame before `end`, or one that a whole frame of a later group follows, was durable once. It is damage:
    nothing is cut, appends are refused.
-5. After a failed fsync nobody knows what is on disk: the segment is cut to `end` and takes no more.
+5. After a failed fsync nobody knows what is on disk: the segment is cut to `end` and takes no more. (Not survived: a kill
+   between the failure and the cut, and then a power cut: the next fsync of that file succeeds without having kept it.)
 6. A remembered file position is only a hint: the frame that ends there is read back and must be the one remembered.
 7. What a manifest names is in the folder for good before it is named.
 """
@@ -205,7 +206,7 @@ class Partition:
         self._manifest_bytes, self._manifest, self._seen_counter = data, new, new.counter
         return new
 
-    def _repaired(self, current: Manifest) -> tuple[DiskFile, _Tail]:
+    def _repaired(self, current: Manifest) -> tuple[Manifest, DiskFile, _Tail]:
         """The hot file, ending with the frame that ends at the published end."""
         hot = current.hot
         file = self._disk.open(self.folder / hot.name)
@@ -213,14 +214,38 @@ class Partition:
             published = self._published()
             tail = self._remembered(file, hot, current)
             self._scan(file, tail, published if published is not None and published >= hot.base else hot.base)
-            if tail.end != published:
-                file.fsync()
+            if tail.end != published or self._broken == hot.name:
+                current, file = self._made_durable(current, file, tail)
                 self._publish(tail.end)
         except BaseException:
             file.close()
             raise
         self._tail = tail
-        return file, tail
+        return current, file, tail
+
+    def _made_durable(self, current: Manifest, file: DiskFile, tail: _Tail) -> tuple[Manifest, DiskFile]:
+        """Fsync frames that somebody else wrote. Where that fails, or failed before, they go into another file: no later
+        fsync of this one would tell what it holds, and without an `end` nobody knows which of them were acknowledged."""
+        if self._broken != current.hot.name:
+            try:
+                file.fsync()
+                return current, file
+            except OSError:
+                self._broken = current.hot.name
+        name, now = segment.new_hot_name(current.hot.base), self._clock.now_us()
+        fresh = self._disk.open(self.folder / name, create=True)
+        try:
+            fresh.write(0, file.read(0, tail.position))
+            fresh.fsync()
+            entry = SegmentEntry(current.hot.base, name, current.hot.since)
+            replaced = (*current.replaced, (current.hot.name, now))
+            current = self._put_manifest(current.next(segments=(*current.segments[:-1], entry), replaced=replaced))
+        except BaseException:
+            fresh.close()
+            raise
+        file.close()
+        tail.name, self._broken = name, None
+        return current, fresh
 
     def _remembered(self, file: DiskFile, hot: SegmentEntry, current: Manifest) -> _Tail:
         """Where we were last time, if the frame that ends there is still that frame; else the start of the file."""
@@ -257,12 +282,13 @@ class Partition:
 
     def recover(self) -> int:
         """Take the lock, cut a torn tail, fsync, publish; the end."""
-        with self._locked() as current:
-            if self._broken == current.hot.name:
-                return self._abandon(current).hot.base
-            file, tail = self._repaired(current)
-            file.close()
-            return tail.end
+        try:
+            with self._locked() as current:
+                _, file, tail = self._repaired(current)
+                file.close()
+                return tail.end
+        except OSError as error:
+            raise self._explained(error) from error
 
     # --- append ----------------------------------------------------------------------------------------------------
 
@@ -283,9 +309,7 @@ class Partition:
     def _commit(self, group: Sequence[Entry]) -> None:
         try:
             with self._locked() as current:
-                if self._broken == current.hot.name:
-                    current = self._abandon(current)
-                file, tail = self._repaired(current)
+                current, file, tail = self._repaired(current)
                 with file:
                     if tail.position >= self._segment_bytes:
                         current, rolled = self._roll(current, tail), True
@@ -317,7 +341,7 @@ class Partition:
         """Write the frames of one group, fsync once, publish, answer."""
         known = _Known(current, tail)
         now = max(self._clock.now_us(), tail.appended)
-        start, base, parts, placed = tail.position, tail.end, [], []
+        base, parts, placed = tail.end, [], []
         for entry in group:
             try:
                 found = known.find(entry)
@@ -335,7 +359,7 @@ class Partition:
                 base += found.rows
             placed.append((entry, found))
         if parts:
-            self._durably(hot, current, start, b"".join(parts))
+            self._durably(hot, current, tail, b"".join(parts))
             for part in parts:
                 header = frame.decode_header(part)
                 assert header is not None, "what was encoded can be decoded"
@@ -345,36 +369,21 @@ class Partition:
         for entry, found in placed:
             entry.placed = found
 
-    def _durably(self, hot: DiskFile, current: Manifest, at: int, data: bytes) -> None:
+    def _durably(self, hot: DiskFile, current: Manifest, tail: _Tail, data: bytes) -> None:
         try:
-            hot.write(at, data)
+            hot.write(tail.position, data)
         except BaseException:
             self._tail = None
-            hot.truncate(at)  # a full disk: what came through is torn, and nobody has seen it
+            hot.truncate(tail.position)  # a full disk: what came through is torn, and nobody has seen it
             raise
         try:
             hot.fsync()
         except BaseException:
             self._tail, self._broken = None, current.hot.name
-            self._abandon(current)
+            hot.truncate(tail.position)
+            self._roll(current, tail)
+            self._broken = None
             raise
-
-    def _abandon(self, current: Manifest) -> Manifest:
-        """Under the lock, after a failed fsync: cut the segment to the published end and begin another."""
-        published = self._published()
-        end = max(published if published is not None else 0, current.hot.base)
-        tail = _Tail(current.hot.name, current.hot.base, 0, appended=current.appended)
-        with self._disk.open(self.folder / current.hot.name) as file:
-            view = memoryview(file.read(0, file.size()))
-            while tail.end < end:
-                header = frame.frame_at(view, tail.position)
-                if header is None or header.base != tail.end:
-                    raise segment.damaged(self.folder / tail.name, tail.end, tail.position)
-                tail.take(header)
-            file.truncate(tail.position)
-        new = self._roll(current, tail)
-        self._tail, self._broken = None, None
-        return new
 
     def _roll(self, current: Manifest, tail: _Tail) -> Manifest:
         """Under the lock: begin a new hot segment at the end; what the old one knew of sequences goes into the manifest."""
@@ -554,7 +563,7 @@ class Partition:
     def newest_sequence(self, producer: bytes) -> int | None:
         """The highest sequence of a producer that is known here."""
         with self._locked() as current:
-            file, tail = self._repaired(current)
+            _, file, tail = self._repaired(current)
             file.close()
             return max(_Known(current, tail).sequences.get(producer, {}), default=None)
 

@@ -126,5 +126,16 @@ class Producer:
 
 def partitions_of(rows: pa.Table | pa.RecordBatch, partition_by: Sequence[str], partitions: int) -> np.ndarray[Any, Any]:
     """The partition of every row: CRC-32C of its canonical key modulo the number of partitions."""
+    if len(partition_by) == 1:  # keys repeat, and each needs its bytes once
+        column: Any = rows.column(partition_by[0])
+        if not pa.types.is_nested(column.type):
+            whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            coded = whole.dictionary_encode(null_encoding="encode")
+            of_value = _partitions_of(pa.table({partition_by[0]: coded.dictionary}), partition_by, partitions)
+            return of_value[coded.indices.to_numpy(zero_copy_only=False)]
+    return _partitions_of(rows, partition_by, partitions)
+
+
+def _partitions_of(rows: pa.Table | pa.RecordBatch, partition_by: Sequence[str], partitions: int) -> np.ndarray[Any, Any]:
     keys = schemas.encode_keys(rows, partition_by)
     return np.fromiter((crc32c.crc32c(key) % partitions for key in keys), dtype="int32", count=len(keys))

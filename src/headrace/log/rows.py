@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +40,7 @@ from headrace import schema as schemas
 from headrace.errors import RowsRefused, UsageError
 from headrace.log import columns, csv_text, json_text
 from headrace.log.clean_json import CleanJson, NotClean
+from headrace.log.columns import Column
 from headrace.log.values import MICROS_MAX, MICROS_MIN, Judge, Wrong, judge_of, kind_of
 
 LINE_BYTES_MAX = 16 << 20
@@ -83,6 +84,7 @@ class RowReader:
         self.schema = schema
         self.landing = columns.landing_schema(schema)
         self._names = schema.names
+        self._types: list[Any] = [f.type for f in columns.user_fields(schema)]
         self._nullable = [f.nullable for f in schema.fields]
         self._json_judges = self._judges()
         self._python_judges = self._judges(python=True)
@@ -119,7 +121,7 @@ class RowReader:
         if format == "arrow":
             return self._batches(lambda: _arrow_batches(file))
         if format == "parquet":
-            return self._batches(lambda: pq.ParquetFile(pa.PythonFile(file, mode="r")).iter_batches())
+            return self._batches(lambda: pq.ParquetFile(pa.PythonFile(cast(Any, file), mode="r")).iter_batches())
         raise UsageError(f"{format!r} is no format of rows", hint=", ".join(FORMATS))
 
     def read_path(self, path: Path, format: str) -> Iterator[pa.Table]:
@@ -145,10 +147,10 @@ class RowReader:
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         landed = self._landed(table)
         if refuse and landed.num_rows:
-            reasons = landed.column("_reason")
+            reasons: Column = landed.column("_reason")
             if reasons.null_count < len(reasons):
-                at = pc.indices_nonzero(reasons.is_valid()).to_pylist()
-                messages = landed.column("_message")
+                at: list[int] = pc.indices_nonzero(reasons.is_valid()).to_pylist()
+                messages: Column = landed.column("_message")
                 raise refused([(n, reasons[n].as_py(), messages[n].as_py()) for n in at], landed.num_rows)
         return landed
 
@@ -169,7 +171,7 @@ class RowReader:
         order = pc.sort_indices(pa.array(numbers + rest, pa.int64()))
         return pa.concat_tables([*tables, exact]).take(order)
 
-    def _clean_runs(self, lines: Sequence[bytes], numbers: list[int]) -> Iterator[tuple[list[int], list[pa.Array]]]:
+    def _clean_runs(self, lines: Sequence[bytes], numbers: list[int]) -> Iterator[tuple[list[int], list[Column]]]:
         """Runs of clean lines, found by halving, so that one wrong line does not slow all others down."""
         if not numbers:
             return
@@ -181,7 +183,7 @@ class RowReader:
                 yield from self._clean_runs(lines, numbers[:middle])
                 yield from self._clean_runs(lines, numbers[middle:])
 
-    def _of_columns(self, found: Sequence[pa.Array], rows: int) -> pa.Table:
+    def _of_columns(self, found: Sequence[Column], rows: int) -> pa.Table:
         if not found:
             return self.landing.empty_table()
         hidden = [pa.nulls(rows, f.type) for f in columns.HIDDEN]
@@ -297,17 +299,17 @@ class RowReader:
             if field.name not in table.schema.names:
                 if not field.nullable and table.num_rows:
                     return self._all_wrong(table, "missing", f"column {field.name!r} is NOT NULL and missing")
-                arrays.append(pa.chunked_array([pa.nulls(table.num_rows, schemas.arrow_type(field.dataType))]))
+                arrays.append(_nulls(table.num_rows, schemas.arrow_type(field.dataType)))
                 continue
             try:
                 arrays.append(_cast(table.column(field.name), field, wrong))
             except Wrong as reason:
                 return self._all_wrong(table, reason.reason, reason.message)
-        hidden = [self._extra(table, wrong), *(pa.chunked_array([pa.nulls(table.num_rows, f.type)]) for f in columns.REJECTS)]
+        hidden = [self._extra(table, wrong), *(_nulls(table.num_rows, f.type) for f in columns.REJECTS)]
         landed = pa.Table.from_arrays([*arrays, *hidden], schema=self.landing)
         return landed if not wrong else self._with_rejects(landed, table, wrong)
 
-    def _extra(self, table: pa.Table, wrong: dict[int, Wrong]) -> pa.ChunkedArray[Any]:
+    def _extra(self, table: pa.Table, wrong: dict[int, Wrong]) -> Column:
         unknown = [name for name in table.schema.names if name not in self._names]
         if not unknown:
             return pa.chunked_array([pa.nulls(table.num_rows, pa.string())])
@@ -335,10 +337,11 @@ class RowReader:
         nothing = [None] * len(self._names)
         values = [nothing if isinstance(row, Reject) else row.values for row in judged]
         by_column = list(zip(*values, strict=True)) if values else [()] * len(self._names)
-        arrays = [pa.array(column, f.type) for column, f in zip(by_column, self.landing, strict=False)]
+        arrays = [pa.array(column, kind) for column, kind in zip(by_column, self._types, strict=True)]
         extra = pa.array([None if isinstance(row, Reject) else row.extra for row in judged], pa.string())
-        rejects = [row if isinstance(row, Reject) else (None, None, None) for row in judged]
-        hidden = [pa.array([row[n] for row in rejects], f.type) for n, f in enumerate(columns.REJECTS)]
+        rejects: list[Any] = [row if isinstance(row, Reject) else (None, None, None) for row in judged]
+        kinds: list[Any] = [f.type for f in columns.REJECTS]
+        hidden: list[Column] = [pa.array([row[n] for row in rejects], kind) for n, kind in enumerate(kinds)]
         return pa.Table.from_arrays([*arrays, extra, *hidden], schema=self.landing)
 
     def _joined(self, tables: Iterable[pa.Table]) -> pa.Table:
@@ -449,6 +452,10 @@ def _header(record: csv_text.Record) -> list[str]:
 # --- casts -----------------------------------------------------------------------------------------------------------------
 
 
+def _nulls(rows: int, kind: Any) -> Column:
+    return pa.chunked_array([pa.nulls(rows, kind)])
+
+
 def _json_of(table: pa.Table) -> list[str | None]:
     """Each row as JSON; None for one that Python cannot hold: bytes that are no text, a year beyond 9999."""
     try:
@@ -460,7 +467,7 @@ def _json_of(table: pa.Table) -> list[str | None]:
         return _json_of(table.slice(0, middle)) + _json_of(table.slice(middle))
 
 
-def _arrow_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
+def _arrow_batches(file: Any) -> Iterator[pa.RecordBatch]:
     """A stream or a file of Arrow's own format."""
     head = file.read(6)
     file.seek(0)
@@ -471,7 +478,7 @@ def _arrow_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
         yield from pa.ipc.open_stream(file)
 
 
-def _cast(column: pa.ChunkedArray, field: T.StructField, wrong: dict[int, Wrong]) -> pa.ChunkedArray:
+def _cast(column: Column, field: T.StructField, wrong: dict[int, Wrong]) -> Column:
     """The column in its type by a safe cast; rows that do not fit go to `wrong`."""
     target = schemas.arrow_type(field.dataType)
     if pa.types.is_dictionary(column.type):
@@ -482,7 +489,7 @@ def _cast(column: pa.ChunkedArray, field: T.StructField, wrong: dict[int, Wrong]
     if not _castable(column.type, target):
         what = field.dataType.simpleString().upper()
         raise Wrong("type", f"column {field.name!r} is {what}, and Arrow's {column.type} is no such type")
-    before = column
+    before: Column = column
     try:
         if column.type != target:
             column = column.cast(target, safe=True)
@@ -494,35 +501,35 @@ def _cast(column: pa.ChunkedArray, field: T.StructField, wrong: dict[int, Wrong]
     return _in_range(before, column, field, wrong)
 
 
-def _cast_each(column: pa.ChunkedArray, target: pa.DataType, field: T.StructField, wrong: dict[int, Wrong]) -> pa.ChunkedArray:
+def _cast_each(column: Column, target: Any, field: T.StructField, wrong: dict[int, Wrong]) -> Column:
     parts = []
     for n in range(len(column)):
         one = column.slice(n, 1).combine_chunks()
         try:
-            cast = one.cast(target, safe=True)
-            cast.validate(full=True)
+            fits = one.cast(target, safe=True)
+            fits.validate(full=True)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             reason = "not_utf8" if "utf8" in str(error).lower() else "range"
             what = field.dataType.simpleString().upper()
             wrong.setdefault(n, Wrong(reason, f"column {field.name!r} is {what}: {str(error).splitlines()[0]}"))
-            cast = pa.nulls(1, target)
-        parts.append(cast)
+            fits = pa.nulls(1, target)
+        parts.append(fits)
     return _in_range(column, pa.chunked_array(parts, target), field, wrong)
 
 
-def _in_range(before: pa.ChunkedArray, column: pa.ChunkedArray, field: T.StructField, wrong: dict[int, Wrong]) -> pa.ChunkedArray:
+def _in_range(before: Column, column: Column, field: T.StructField, wrong: dict[int, Wrong]) -> Column:
     """What Arrow casts without an error and the law does not take: a finite value that becomes infinite, a year beyond 9999."""
     if pa.types.is_float32(column.type) and pa.types.is_float64(before.type):
-        outside = pc.and_(pc.is_inf(column), pc.invert(pc.is_inf(before)))
+        outside: Column = pc.and_(pc.is_inf(column), pc.invert(pc.is_inf(before)))
     elif pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        micros = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
-        outside = pc.or_(pc.less(micros, MICROS_MIN), pc.greater(micros, MICROS_MAX))
+        micros: Column = column.cast(pa.timestamp("us", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
+        outside = pc.or_(pc.less(micros, pa.scalar(MICROS_MIN)), pc.greater(micros, pa.scalar(MICROS_MAX)))
     else:
         return column
-    at = pc.indices_nonzero(outside.fill_null(False)).to_pylist()
+    at: list[int] = pc.indices_nonzero(outside.fill_null(False)).to_pylist()
     for n in at:
         what = field.dataType.simpleString().upper()
-        wrong.setdefault(n, Wrong("range", f"column {field.name!r} is {what}, which {before[n].as_py()} does not fit"))
+        wrong.setdefault(n, Wrong("range", f"column {field.name!r} is {what}, which its value does not fit"))
     return column
 
 
@@ -530,7 +537,7 @@ def _may_hold_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_nested(kind)
 
 
-def _castable(source: pa.DataType, target: pa.DataType) -> bool:
+def _castable(source: Any, target: Any) -> bool:
     """Whether each value of one type, where it fits, is a value of the other by the law."""
     is_ = pa.types
     if source == target or is_.is_null(source):
