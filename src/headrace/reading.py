@@ -13,6 +13,7 @@ from headrace.errors import UsageError
 from headrace.log.position import Position
 from headrace.log.topic import DESCRIPTION, Topic
 from headrace.place import Place
+from headrace.running import has_store
 from headrace.schema import arrow_schema
 from headrace.store.ledger import fold
 from headrace.store.reader import AsOf, Reader, RowChange
@@ -110,7 +111,7 @@ def wait_for(place: Place, after: After, *, timeout: float | None = None, check:
     reader: Reader | None = None
     try:
         while True:
-            if reader is None and place.store.is_file():
+            if reader is None and has_store(place):
                 reader = Reader(place.store)
             if reader is not None:
                 for row in reader.ledger(after=epoch):
@@ -140,8 +141,8 @@ def _source(place: Place, position: Position) -> str:
 
 
 def _opened(place: Place) -> Reader:
-    if not place.store.is_file():
+    if not has_store(place):
         raise UsageError(
-            f"{place.app} has no tables yet", details=[f"there is no {place.store}"], hint="app.start(), or headrace run"
+            f"{place.app} has no tables yet", details=[f"there is no store at {place.store}"], hint="app.start(), or headrace run"
         )
     return Reader(place.store)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,20 @@ def refuse_while_running(place: Place, what: str) -> None:
     found = running(place)
     if found:
         raise WorldError(f"{what} while {place.app} runs ({found.process}) is not possible", hint="headrace stop")
+
+
+def has_store(place: Place) -> bool:
+    """Whether there is a store to read; one that is being made at this moment is none yet."""
+    if not place.store.is_file():
+        return False
+    try:
+        with closing(sqlite3.connect(place.store.as_uri() + "?mode=ro", uri=True)) as db:
+            return db.execute("SELECT 1 FROM sqlite_schema WHERE name = '_ledger'").fetchone() is not None
+    except sqlite3.OperationalError:
+        return False
+    except sqlite3.DatabaseError:
+        # It is damaged: whoever reads it says how.
+        return True
 
 
 def failure(place: Place) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 from decimal import Decimal
 
@@ -298,3 +299,31 @@ def test_main_ends_the_process_with_the_code(capsys):
     with pytest.raises(SystemExit) as ended:
         main.main(["status", "nowhere.py"])
     assert ended.value.code == 1
+
+
+# --- the same answer twice ---------------------------------------------------------------------------------------------
+
+
+def test_batch_gives_the_same_rows_and_verify_proves_it(ran):
+    def headrace(*arguments):
+        return subprocess.run([*HEADRACE, *arguments, "--json"], cwd=ran, capture_output=True, text=True, check=False)
+
+    ended = headrace("batch")
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    assert {(table["name"], table["rows"]) for table in report["tables"]} == {("actions_per_hour", 5), ("opens_and_closes", 3)}
+    assert report["path"].endswith("headrace-data/phone_actions/batch.db")
+    proved = headrace("verify")
+    assert proved.returncode == 0, proved.stderr
+    found = json.loads(proved.stdout)
+    assert found["ok"] is True
+    assert {(table["name"], table["different"]) for table in found["tables"]} == {
+        ("actions_per_hour", 0),
+        ("opens_and_closes", 0),
+    }
+    with sqlite3.connect(ran / "headrace-data" / "phone_actions" / "store.db") as db:
+        db.execute("UPDATE opens_and_closes SET opens = 7 WHERE phone_id = 'a'")
+    db.close()
+    wrong = headrace("verify")
+    assert wrong.returncode == 1, wrong.stderr
+    assert json.loads(wrong.stdout)["ok"] is False

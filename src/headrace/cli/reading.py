@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from headrace.cli import output
 from headrace.errors import UsageError
 from headrace.place import Place
+from headrace.running import has_store
 from headrace.store.reader import Answer, Reader
 
 
 @contextmanager
 def reading(place: Place) -> Iterator[Reader]:
     """A reader on the newest epoch."""
-    if not place.store.is_file():
-        raise UsageError(f"{place.app} has no tables yet", details=[f"there is no {place.store}"], hint="headrace run")
+    if not has_store(place):
+        raise UsageError(f"{place.app} has no tables yet", details=[f"there is no store at {place.store}"], hint="headrace run")
     reader = Reader(place.store)
     try:
         yield reader

@@ -12,7 +12,7 @@ from headrace.cli.options import AppArgument, Data, Debug, Json, StoreAt, given
 from headrace.cli.target import find, place_without_import, split
 from headrace.cli.topic.common import names, opened
 from headrace.place import Place
-from headrace.running import failure, last_run
+from headrace.running import failure, has_store, last_run
 from headrace.store.reader import Reader
 
 NAME = "status"
@@ -63,7 +63,7 @@ def status_of(place: Place) -> dict[str, Any]:
         "error": error if state == "failed" else None,
     }
     used: dict[str, dict[int, int]] = {}
-    if place.store.is_file():
+    if has_store(place):
         reader = Reader(place.store)
         try:
             document.update(_of_store(reader))
