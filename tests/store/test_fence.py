@@ -158,6 +158,20 @@ def test_a_heartbeat_from_the_future_does_not_last_longer(world: World) -> None:
     assert late.now_us() - ManualClock().now_us() < 2 * YOUNG_US
 
 
+def test_who_wakes_up_does_not_speak_over_a_newer_generation(world: World, other: Process) -> None:
+    world.beat_of(other, number=2)
+    world.beat_of(Process.mine(), number=1)
+    beat = world.run.read_beat()
+    assert beat is not None
+    assert (beat.process, beat.generation) == (other, 2)
+    os.kill(other.pid, signal.SIGKILL)
+    os.waitpid(other.pid, 0)
+    world.beat_of(Process.mine(), number=1)
+    beat = world.run.read_beat()
+    assert beat is not None
+    assert beat.process == Process.mine()
+
+
 # --- run/lock ---
 
 

@@ -122,7 +122,10 @@ class Finish:
 
 @dataclass(frozen=True)
 class Writes:
-    """Everything that one epoch writes; applied in the order of the fields."""
+    """Everything that one epoch writes; applied in the order of the fields.
+
+    `forgive` names tables whose rejects are judged anew: the old ones go.
+    """
 
     create: Sequence[Registration] = ()
     finish: Sequence[Finish] = ()
@@ -130,6 +133,7 @@ class Writes:
     parts: Mapping[str, Change] = field(default_factory=dict)
     copies: Mapping[str, pa.Table] = field(default_factory=dict)
     index: Mapping[str, IndexChange] = field(default_factory=dict)
+    forgive: Sequence[str] = ()
     rejects: Sequence[Reject] = ()
     steps_ms: Mapping[str, float] = field(default_factory=dict)
 
@@ -217,6 +221,14 @@ class Store(ABC):
     @abstractmethod
     def resolve(self, fence: Generation, expected: Head, entry: LedgerRow) -> tuple[Generation, Head]:
         """After `CommitUnknown`: the fence with a new nonce, and the head: the entry's, or `expected` when it is not there."""
+
+    @abstractmethod
+    def rejects(self) -> list[Reject]:
+        """The rows that tables rejected, which is not those that are unusable for all."""
+
+    @abstractmethod
+    def unusable(self) -> dict[str, int]:
+        """How many rows of each source are unusable for all tables."""
 
     # --- rows ---
 

@@ -62,7 +62,10 @@ class RunFolder:
         return self.folder / "runner.json"
 
     def beat(self, generation: Generation) -> None:
-        """Say that this generation is alive."""
+        """Say that this generation is alive; not over a newer one's word: who was stopped may wake up here."""
+        there = self.read_beat()
+        if there is not None and there.generation > generation.number and there.process.near and there.process.alive:
+            return
         self.folder.mkdir(parents=True, exist_ok=True)
         named = {**generation.process.as_json(), "generation": generation.number, "heartbeat": self.clock.now_us()}
         beside = self.runner_json.with_name(f"runner.json.{os.getpid()}.tmp")

@@ -374,6 +374,7 @@ class SqliteStore(Store):
         for name, entries in writes.index.items():
             self._spec(name, "index")
             tables.apply_index(db, physical(name, "index"), entries)
+        db.executemany('DELETE FROM _rejects WHERE "table" = ?', [(name,) for name in writes.forgive])
         self._write_rejects(db, writes.rejects, epoch)
         if writes.steps_ms:
             db.execute("INSERT OR REPLACE INTO _stats VALUES (?, ?)", (epoch, json.dumps(dict(writes.steps_ms))))
@@ -384,6 +385,17 @@ class SqliteStore(Store):
             "INSERT INTO _rejects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             ((r.source, r.partition, r.offset, r.table, epoch, r.step, r.reason, r.message, r.raw) for r in rejects),
         )
+
+    def rejects(self) -> list[Reject]:
+        """The rows that tables rejected."""
+        columns = 'source, partition, "offset", "table", step, reason, message, raw, epoch'
+        with self._lock:
+            return [Reject(*row) for row in self._db.execute(f"SELECT {columns} FROM _rejects WHERE \"table\" <> ''")]
+
+    def unusable(self) -> dict[str, int]:
+        """How many rows of each source are unusable for all tables."""
+        with self._lock:
+            return dict(self._db.execute("SELECT source, count(*) FROM _rejects WHERE \"table\" = '' GROUP BY source").fetchall())
 
     # --- rows ---
 
