@@ -46,7 +46,7 @@ class DyingDisk(RealDisk):
         return DyingFile(fd)
 
 
-topic = Topic.open(folder, disk=DyingDisk(), segment_bytes=60_000)
+topic = Topic.open(folder, disk=DyingDisk(), segment_bytes=40_000)
 producer = topic.producer(f"p{who}")
 for n in range(first, last):
     rows = [{"who": who, "n": n * 20 + i, "pad": "x" * (n % 50)} for i in range(20)]
@@ -55,6 +55,7 @@ for n in range(first, last):
 
 READER = """
 import sys
+import time
 from pathlib import Path
 from headrace.log import Topic
 
@@ -62,6 +63,7 @@ folder, wanted = Path(sys.argv[1]), int(sys.argv[2])
 topic, seen = Topic.open(folder), 0
 newest = {}
 while seen < wanted:
+    time.sleep(0.005)  # the pace of a reader; nothing waits for it
     (end,) = topic.ends()
     assert end >= seen, (end, seen)
     for row in topic.read(0, seen, end).select(["who", "n", "_offset"]).to_pylist():
@@ -80,13 +82,13 @@ def start(program, *arguments):
 
 
 def test_producers_die_in_the_middle_of_a_frame_while_others_go_on_and_readers_read(tmp_path):
-    folder, batches = tmp_path / "events", 60
+    folder, batches = tmp_path / "events", 40
     Topic.create(folder, name="events", schema=SCHEMA)
     wanted = 3 * batches * ROWS
     readers = [start(READER, folder, wanted) for _ in range(2)]
     living = start(PRODUCER, folder, 1, 0, batches, -1)
     answers = {}
-    for who, deaths in ((2, [7, 9, 3]), (5, [4, 12])):
+    for who, deaths in ((2, [7, 9]), (5, [12])):
         first = 0
         for die_at in [*deaths, -1]:
             child = start(PRODUCER, folder, who, first, batches, die_at)

@@ -321,7 +321,7 @@ _READER = RowReader(EVERYTHING)
 _CLEAN = CleanJson(EVERYTHING)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.lists(_lines, min_size=1, max_size=3))
 def test_what_the_fast_way_takes_the_exact_way_takes_alike(lines):
     lines = [line for line in lines if b"\\" not in line]
@@ -336,7 +336,7 @@ def test_what_the_fast_way_takes_the_exact_way_takes_alike(lines):
     assert repr(fast.to_pylist()) == repr(exact.to_pylist())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(_lines, max_size=40))
 def test_lines_together_are_judged_as_each_alone(lines):
     lines = [line for line in lines if line.strip(b" \t\r")]
@@ -567,7 +567,7 @@ _python_rows = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(_python_rows, max_size=5))
 def test_what_goes_in_from_python_comes_out(rows):
     found = _READER.from_dicts(rows).to_pylist()

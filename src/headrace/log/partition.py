@@ -52,6 +52,11 @@ _OPEN_FILES = 16
 _Answer = TypeVar("_Answer")
 
 
+def _encoded_end(end: int) -> bytes:
+    body = struct.pack("<Q", end)
+    return body + struct.pack("<I", crc32c.crc32c(body))
+
+
 class Placed(NamedTuple):
     """Where an entry's rows are."""
 
@@ -134,6 +139,8 @@ class Partition:
             file.fsync()
         with disk.open(folder / "lock", create=True) as file:
             file.fsync()
+        with disk.open(folder / "end", create=True) as file:
+            file.write(0, _encoded_end(0))  # not fsynced, like every `end`; it spares pollers the manifest
         disk.replace(folder / manifest.NAME, Manifest(0, (SegmentEntry(0, name, clock.now_us()),)).encode())
 
     # --- what everybody may ask ------------------------------------------------------------------------------------
@@ -173,8 +180,7 @@ class Partition:
         file = self._end_file
         if file is None or not file.linked():
             file = self._end_file = self._disk.open(self.folder / "end", create=True)
-        body = struct.pack("<Q", end)
-        file.write(0, body + struct.pack("<I", crc32c.crc32c(body)))
+        file.write(0, _encoded_end(end))
 
     def _read_manifest(self) -> Manifest:
         path = self.folder / manifest.NAME

@@ -132,7 +132,7 @@ def partitions_of(rows: pa.Table | pa.RecordBatch, partition_by: Sequence[str], 
             whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
             coded = whole.dictionary_encode(null_encoding="encode")
             of_value = _partitions_of(pa.table({partition_by[0]: coded.dictionary}), partition_by, partitions)
-            return of_value[coded.indices.to_numpy(zero_copy_only=False)]
+            return np.take(of_value, coded.indices.to_numpy(zero_copy_only=False))
     return _partitions_of(rows, partition_by, partitions)
 
 
