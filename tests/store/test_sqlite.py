@@ -409,3 +409,16 @@ def test_a_checkpoint_empties_the_wal_beside_the_writer(driver: Any) -> None:
         assert db.execute(pending).fetchone()[0] == 0
     driver.put({"a": 2})
     assert driver.rows()["a"] == 2
+
+
+def test_a_full_disk_writes_nothing(driver: Any, kit: Any) -> None:
+    driver.counts()
+    before = driver.head
+    driver.store._db.execute("PRAGMA max_page_count = 40")
+    with pytest.raises(WorldError, match="cannot be used") as error:
+        driver.put({f"k{n}": n for n in range(10_000)})
+    assert "full" in error.value.render()
+    driver.store._db.execute("PRAGMA max_page_count = 1000000")
+    assert driver.store.head() == before
+    driver.put({"a": 1})
+    assert driver.rows() == {"a": 1}

@@ -53,18 +53,18 @@ def start_after(folder: Path) -> Holder:
 
 def test_killed_again_and_again_a_reader_sees_whole_epochs(tmp_path: Path) -> None:
     chance, acknowledged, seen = random.Random(7), 0, 0
-    for _ in range(5):
+    for _ in range(4):
         with working(tmp_path) as process:
             for _ in range(chance.randint(1, 12)):
                 acknowledged = int(line(process))
             with Reader(tmp_path / "store.db") as reader:
                 # Whatever the process is doing now, it dies in the middle of it; the reader reads on.
-                for n in range(40):
+                for n in range(20):
                     answer = reader.query(BOTH)
                     assert answer.rows == [[worker.START - answer.epoch, answer.epoch]]
                     assert answer.epoch >= max(acknowledged, seen)
                     seen = answer.epoch
-                    if n == 20:
+                    if n == 10:
                         process.kill()
     holder = start_after(tmp_path)
     assert holder.began == "ours"

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql.types import StructType
 from headrace.errors import WorldError
 from headrace.store.ledger import LedgerRow
 from headrace.store.process import Process
+from headrace.store.values import Layout, layout
 
 TableKind = Literal["table", "parts", "rows", "index"]
 State = Literal["live", "removed", "filling"]
@@ -51,6 +53,11 @@ class TableSpec:
     def physical(self) -> str:
         """What it is called in the database."""
         return physical(self.name, self.kind)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """How its columns lie in the database."""
+        return layout(self.columns)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from headrace.store.ledger import COLUMNS, LedgerRow, broken
 from headrace.store.query import COLLATION, Columns, Statement, allow_reading, explain, moment_text, prepare, teach
 from headrace.store.sqlite import FileIdentity, file_identity, head_of, in_ledger, read_ledger, read_offsets
 from headrace.store.tables import history_of, read_registrations
-from headrace.store.values import Layout, layout, present, quote, time_us
+from headrace.store.values import Layout, present, quote, time_us
 
 AsOf = int | dt.datetime | str | None
 """An epoch (as a number or its digits), a time (the newest epoch committed by then), or None for the newest epoch."""
@@ -120,6 +120,7 @@ class Reader:
         self._lock = threading.RLock()
         self._db = _connect(self.path)
         self._identity: FileIdentity | None = file_identity(self.path)
+        self._prepared: dict[tuple[str, tuple[tuple[str, str], ...]], Statement] = {}
 
     def close(self) -> None:
         """Let go of the database."""
@@ -232,6 +233,17 @@ class Reader:
         with self.transaction() as db:
             return [Reject(*row) for row in db.execute(select, values)]
 
+    def prepared(self, sql: str, tables: Mapping[str, Registration], columns: Mapping[str, Columns]) -> Statement:
+        """The statement as `prepare` makes it, remembered while the tables are the same: it takes milliseconds."""
+        key = (sql, tuple((name, r.spec.columns.json()) for name, r in tables.items() if name.lower() in sql.lower()))
+        found = self._prepared.get(key)
+        if found is None:
+            found = prepare(sql, columns)
+            if len(self._prepared) >= 256:
+                self._prepared.clear()
+            self._prepared[key] = found
+        return found
+
     # --- transactions ---
 
     @contextmanager
@@ -315,7 +327,7 @@ class Snapshot:
         by_name = {known.lower(): known for known in seen.tables}
         known = by_name.get(name.lower())
         if known is None:
-            columns = {n: dict(layout(r.spec.columns).kinds()) for n, r in seen.tables.items()}
+            columns = {n: dict(r.spec.layout.kinds()) for n, r in seen.tables.items()}
             raise explain(sqlite3.OperationalError(f"no such table: {name}"), columns)
         registration = seen.tables[known]
         _refuse_trimmed(known, registration, seen.epoch)
@@ -340,7 +352,7 @@ class Snapshot:
         while True:
             with self._page() as seen:
                 found, registration = self._found(seen, name)
-                lay = layout(registration.spec.columns)
+                lay = registration.spec.layout
                 columns = f"_key, {lay.names}" if lay.columns else "_key"
                 select = _select(columns, found, seen, "_key > ?" if last is not None else None)
                 values = () if last is None else (last,) if seen.newest else (last, last)
@@ -367,8 +379,8 @@ class Snapshot:
         """The answer of a SELECT over this epoch's tables, under the names that the user gave them."""
         with self._page() as seen:
             live = {name: r for name, r in seen.tables.items() if r.state == "live"}
-            columns = {name: dict(layout(r.spec.columns).kinds()) for name, r in live.items()}
-            statement = prepare(sql, columns)
+            columns = {name: dict(r.spec.layout.kinds()) for name, r in live.items()}
+            statement = self._reader.prepared(sql, live, columns)
             mentioned = sql.lower()
             with _views(seen, {name: r for name, r in live.items() if name.lower() in mentioned}):
                 return self._run(seen.db, statement, columns)
@@ -402,7 +414,7 @@ class Snapshot:
             found, registration = self._found(seen, name)
             if after < max(registration.history_from, registration.since - 1):
                 _refuse_trimmed(found, registration, after)
-            lay = layout(registration.spec.columns)
+            lay = registration.spec.layout
             versions = _versions(seen, found, lay, after)
         return _as_changes(registration, lay, versions, after, self.epoch)
 
@@ -410,7 +422,7 @@ class Snapshot:
         """The versions of one row that are kept, oldest first."""
         with self._page() as seen:
             found, registration = self._found(seen, name)
-            lay = layout(registration.spec.columns)
+            lay = registration.spec.layout
             condition, values = _key_condition(registration, lay, key)
             names = f", {lay.names}" if lay.columns else ""
             past = f"SELECT _from, _to{names} FROM {quote(history_of(found))} WHERE {condition} AND _from <= ?"
@@ -463,7 +475,7 @@ def _views(seen: _Seen, tables: Mapping[str, Registration]) -> Iterator[None]:
     try:
         for name, r in tables.items():
             _refuse_trimmed(name, r, seen.epoch)
-            kinds = dict(layout(r.spec.columns).kinds())
+            kinds = dict(r.spec.layout.kinds())
             if not kinds:
                 continue
             columns = ", ".join(_view_column(column, kind) for column, kind in kinds.items())

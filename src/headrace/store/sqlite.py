@@ -222,6 +222,10 @@ class SqliteStore(Store):
                 raise self._unusable(error) from error
             try:
                 yield self._db
+            except sqlite3.Error as error:
+                # A full disk, a damaged page: nothing of the epoch is there.
+                self._roll_back()
+                raise self._unusable(error) from error
             except BaseException:
                 self._roll_back()
                 raise

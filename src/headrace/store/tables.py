@@ -9,6 +9,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from headrace import schema
 from headrace.errors import FunctionFailed
 from headrace.store.base import Change, IndexChange, Registration, TableSpec
-from headrace.store.values import Layout, layout, quote
+from headrace.store.values import Layout, quote
 
 PARTITION_STEP = 2**48
 """A source row's identity is partition * PARTITION_STEP + offset."""
@@ -42,7 +43,7 @@ def create(db: sqlite3.Connection, spec: TableSpec, name: str) -> None:
 
 
 def _ddl(spec: TableSpec, name: str) -> Iterator[str]:
-    lay, table = layout(spec.columns), quote(name)
+    lay, table = spec.layout, quote(name)
     # Names of indexes carry a random part: a table that is renamed in a swap keeps the names of its indexes.
     mark = secrets.token_hex(4)
     columns = f"{lay.declarations}, " if lay.columns else ""
@@ -60,7 +61,7 @@ def _ddl(spec: TableSpec, name: str) -> Iterator[str]:
 
 def history_ddl(spec: TableSpec, name: str) -> Iterator[str]:
     """The statements that create the table of replaced rows."""
-    lay, past = layout(spec.columns), history_of(name)
+    lay, past = spec.layout, history_of(name)
     columns = f"{lay.declarations}, " if lay.columns else ""
     yield f"CREATE TABLE {quote(past)} ({columns}_from INTEGER NOT NULL, _to INTEGER NOT NULL, _key BLOB NOT NULL)"
     mark = secrets.token_hex(4)
@@ -100,7 +101,8 @@ def read_registrations(db: sqlite3.Connection) -> dict[str, Registration]:
     return {row[0]: _registration(row) for row in db.execute(select)}
 
 
-def _registration(row: Sequence[Any]) -> Registration:
+@lru_cache(maxsize=4096)  # readers ask with every page
+def _registration(row: tuple[Any, ...]) -> Registration:
     shape = json.loads(row[5])
     key = None if shape["key"] is None else tuple(shape["key"])
     spec = TableSpec(shape["name"], schema.from_json(shape["columns"]), key, shape["kind"])
@@ -158,7 +160,7 @@ def _remember_first(db: sqlite3.Connection, name: str, epoch: int) -> None:
 
 def _move_to_history(db: sqlite3.Connection, spec: TableSpec, name: str, epoch: int) -> None:
     """Copy the rows of the staged keys to the history: they go, or are replaced, in this epoch."""
-    lay = layout(spec.columns)
+    lay = spec.layout
     columns = f"{lay.names}, " if lay.columns else ""
     db.execute(
         f"INSERT INTO {quote(history_of(name))} ({columns}_from, _to, _key) "
@@ -168,7 +170,7 @@ def _move_to_history(db: sqlite3.Connection, spec: TableSpec, name: str, epoch: 
 
 
 def _insert(db: sqlite3.Connection, spec: TableSpec, name: str, change: Change, epoch: int, replaced: set[bytes]) -> None:
-    lay, table = layout(spec.columns), quote(name)
+    lay, table = spec.layout, quote(name)
     columns = f"{lay.names}, " if lay.columns else ""
     rows = zip(*as_stored(change.rows, lay), repeat(epoch), change.keys)
     insert = f"INSERT INTO {table} ({columns}_from, _key) VALUES ({_placeholders(len(lay.stored) + 2)})"
@@ -190,7 +192,7 @@ def _insert(db: sqlite3.Connection, spec: TableSpec, name: str, change: Change, 
 def _given_twice(db: sqlite3.Connection, spec: TableSpec, name: str, change: Change, epoch: int) -> FunctionFailed:
     """The error that names table and both rows of a key that came twice."""
     seen: dict[bytes, int] = {}
-    lay = layout(spec.columns)
+    lay = spec.layout
     for number, key in enumerate(change.keys):
         row = f"SELECT {lay.names or '1'} FROM {quote(name)} WHERE _key = ? AND _from < ?"
         stored = db.execute(row, (key, epoch)).fetchone()
@@ -221,7 +223,7 @@ def _shown(rows: pa.Table, number: int) -> str:
 def apply_parts(db: sqlite3.Connection, spec: TableSpec, name: str, change: Change) -> None:
     """Write a change of merge parts: current rows only, and a key that comes replaces the one that is there."""
     assert len(change.keys) == change.rows.num_rows, f"{spec.name}: as many keys as parts"
-    lay, table = layout(spec.columns), quote(name)
+    lay, table = spec.layout, quote(name)
     columns = f"{lay.names}, " if lay.columns else ""
     db.executemany(f"DELETE FROM {table} WHERE _key = ?", zip(change.removed))
     if len(change.keys):
@@ -237,7 +239,7 @@ def identities_of(rows: pa.Table) -> Any:
 
 def insert_copies(db: sqlite3.Connection, spec: TableSpec, name: str, rows: pa.Table) -> None:
     """Keep a source's rows, under their identities."""
-    lay = layout(spec.columns)
+    lay = spec.layout
     identities = identities_of(rows).to_pylist()
     insert = f'INSERT INTO {quote(name)} ({lay.names}, "_hr_row") VALUES ({_placeholders(len(lay.stored) + 1)})'
     db.executemany(insert, zip(*as_stored(rows, lay), identities, strict=True))
@@ -255,7 +257,7 @@ def apply_index(db: sqlite3.Connection, name: str, change: IndexChange) -> None:
 
 def by_keys(db: sqlite3.Connection, spec: TableSpec, name: str, keys: Sequence[Any], identity: str) -> tuple[list[Any], pa.Table]:
     """Rows by key (`_key`) or identity (`_hr_row`), those that exist."""
-    lay = layout(spec.columns)
+    lay = spec.layout
     columns = f", {lay.names}" if lay.columns else ""
     rows: list[tuple[Any, ...]]
     if len(keys) <= 50:
@@ -271,7 +273,7 @@ def by_keys(db: sqlite3.Connection, spec: TableSpec, name: str, keys: Sequence[A
 
 def chunks(db: sqlite3.Connection, spec: TableSpec, name: str, size: int, identity: str) -> Iterator[tuple[list[Any], pa.Table]]:
     """All rows, in chunks, in the order of their keys; each chunk is a read of its own."""
-    lay = layout(spec.columns)
+    lay = spec.layout
     columns = f", {lay.names}" if lay.columns else ""
     last: Any = None
     while True:
@@ -303,7 +305,7 @@ def with_identity(identities: Sequence[Any], rows: pa.Table, spec: TableSpec) ->
 
 def take_difference(db: sqlite3.Connection, spec: TableSpec, filled: str, name: str, epoch: int) -> None:
     """Write what a filled table has otherwise to the table, as an ordinary change, and delete the filled one."""
-    lay, old, new = layout(spec.columns), quote(name), quote(filled)
+    lay, old, new = spec.layout, quote(name), quote(filled)
     columns = f"{lay.names}, " if lay.columns else ""
     differs = " OR ".join(f"o.{quote(c)} IS NOT n.{quote(c)}" for c in lay.stored) or "0"
     db.execute("DELETE FROM temp._hr_keys")
