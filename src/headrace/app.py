@@ -340,8 +340,10 @@ class App:
         """
         return read(self.place(), table, as_of=as_of, after=after, where=where, timeout=timeout)
 
-    def changes(self, table: str, *, after: int = 0, follow: bool = False) -> Iterator[RowChange]:
-        """What each epoch after `after` did to a table: epoch, key, row before, row after. With `follow`, for ever."""
+    def changes(self, table: str, *, after: int | None = None, follow: bool = False) -> Iterator[RowChange]:
+        """What each epoch did to a table: epoch, key, row before, row after; those after an epoch, or all that are kept.
+        With `follow`, for ever.
+        """
         return changes(self.place(), table, after=after, follow=follow)
 
 
@@ -435,7 +437,7 @@ class Table:
         """The table's rows; see `App.read`."""
         return self._app.read(self.name, as_of=as_of, after=after, where=where, timeout=timeout)
 
-    def changes(self, *, after: int = 0, follow: bool = False) -> Iterator[RowChange]:
+    def changes(self, *, after: int | None = None, follow: bool = False) -> Iterator[RowChange]:
         """The table's changes; see `App.changes`."""
         return self._app.changes(self.name, after=after, follow=follow)
 

@@ -85,9 +85,16 @@ def _typed(rows: pa.Table, columns: Any) -> pa.Table:
     return rows.cast(arrow_schema(columns)) if columns is not None and rows.schema.names == columns.names else rows
 
 
-def changes(place: Place, table: str, *, after: int = 0, follow: bool = False) -> Iterator[RowChange]:
-    """What epochs after `after` did to a table; with `follow` for ever."""
+def kept_from(reader: Reader, table: str) -> int:
+    """The epoch after which all changes of a table are kept."""
+    same = [info for info in reader.tables() if info.name.lower() == table.lower()]
+    return max(same[0].since - 1, same[0].history_from, 0) if same else 0
+
+
+def changes(place: Place, table: str, *, after: int | None = None, follow: bool = False) -> Iterator[RowChange]:
+    """What epochs after `after` did to a table, by default all that are kept; with `follow` for ever."""
     with _opened(place) as reader:
+        after = kept_from(reader, table) if after is None else after
         while True:
             head = reader.head().epoch
             if head > after:

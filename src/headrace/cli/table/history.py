@@ -10,7 +10,7 @@ from headrace.cli import output
 from headrace.cli.options import Data, Debug, Json, StoreAt, given
 from headrace.cli.reading import reading
 from headrace.cli.target import place_without_import, split
-from headrace.store.reader import TableInfo
+from headrace.reading import kept_from
 
 NAME = "history"
 
@@ -42,16 +42,10 @@ def command(
             versions = reader.history(name, key)
             found = [{"from": v.since, "to": v.until, "row": v.row} for v in versions][-limit:]
         else:
-            start = after if after is not None else _first(reader.tables(), name)
+            start = after if after is not None else kept_from(reader, name)
             changes = reader.changes(name, after=start)[-limit:]
             found = [{"epoch": c.epoch, "key": c.key, "before": c.before, "after": c.after} for c in changes]
     if json:
         output.answer({"versions" if key else "changes": found}, app=place.app, epoch=epoch)
     elif found:
         output.table(list(found[0]), [list(one.values()) for one in found], right=["from", "to", "epoch"])
-
-
-def _first(tables: list[TableInfo], name: str) -> int:
-    """The epoch from which on all changes are kept."""
-    same = [table for table in tables if table.name.lower() == name.lower()]
-    return max(same[0].since - 1, same[0].history_from, 0) if same else 0
