@@ -105,7 +105,12 @@ def verify(app: AppDef, place: Place, settings: Settings, progress: Progress = s
     """Compare everything; see the module's text. The app may run meanwhile."""
     if not place.store.exists():
         raise WorldError(f"there is nothing to verify: {place.store} does not exist", hint="headrace run")
-    workshop = open_workshop(app, place, settings)
+    return verify_workshop(open_workshop(app, place, settings), progress)
+
+
+def verify_workshop(workshop: Workshop, progress: Progress = silent) -> VerifyReport:
+    """`verify` for an app whose functions are ready to be called."""
+    place = workshop.place
     with Reader(place.store) as reader:
         progress("reading the memory")
         memory = _read_memory(reader, workshop)
