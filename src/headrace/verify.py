@@ -368,12 +368,17 @@ def _law_of_rows(reader: Reader, answers: Answers, memory: Memory, prefix: Prefi
     for row in reader.ledger(upto=memory.epoch):
         for table, sources in row.rows.items():
             for source, count in sources.items():
-                used[table, source] += count
+                # A rebuild hands over the whole prefix again: its count takes the place of those before it.
+                used[table, source] = count + (used[table, source] if row.kind == "epoch" else 0)
     reports, findings = [], []
     for (table, source), handed in answers.handed.items():
         rows = sum(prefix.get(source, {}).values())
         rejects = memory.rejects[source, ""] + memory.rejects[source, table]
         reports.append(SourceReport(source, table, rows, handed, rejects))
+        if used[table, source] != handed:
+            findings.append(
+                f'law of rows: the ledger counts {used[table, source]} rows of "{source}" used by "{table}", batch {handed}'
+            )
         if handed + rejects != rows:
             findings.append(
                 f'law of rows: "{table}" used {handed} rows of "{source}" and rejected {rejects}; the prefix has {rows}'

@@ -43,6 +43,9 @@ class AppendLane(Lane):
             after_keys, after = [after_keys[i] for i in come], take(after, come)
         return Outcome(TableChange(before_keys, before, after_keys, after))
 
+    def row_queries(self, name: str) -> list[Query]:
+        return [self.query]
+
     def _answer(self, changes: Mapping[str, InputChange], side: str, gear: Gear) -> tuple[list[bytes], pa.Table]:
         door = self.context.door
         rows = self.query.run(door.load_all(complete(self.context, changes, side), gear), gear)

@@ -21,8 +21,8 @@ from headrace.errors import FunctionFailed
 from headrace.plan.choose import TablePlan
 from headrace.schema import arrow_schema, nullable
 from headrace.spark.frames import Rows, Shape
-from headrace.spark.query import Door, Gear
-from headrace.store.base import Change, IndexChange, Registration, TableKind
+from headrace.spark.query import Door, Gear, Query
+from headrace.store.base import Change, IndexChange, Registration, Reject, TableKind
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class Outcome:
     change: TableChange
     parts: Change | None = None
     index: Mapping[str, IndexChange] = field(default_factory=dict)
+    rejects: Sequence[Reject] = ()
 
 
 class Memory(Protocol):
@@ -124,8 +125,8 @@ class RowsOfInputs(ABC):
         """These rows of an input as they were before the epoch, in the shape of its frame."""
 
     @abstractmethod
-    def all_rows(self, name: str, change: InputChange | None) -> Rows:
-        """Every row of an input as it is after the epoch, which changes it so."""
+    def all_rows(self, name: str, change: InputChange | None, table: str) -> Rows:
+        """Every row of an input as it is after the epoch, which changes it so, without those that `table` rejected."""
 
 
 class Lane(ABC):
@@ -151,6 +152,18 @@ class Lane(ABC):
         Called once per epoch, in any thread, and again with the same changes when the epoch is computed again. Running it
         over no changes at all gives what the table holds over no rows (one row for `SELECT count(*)`), if it is not stored yet.
         """
+
+    def row_queries(self, name: str) -> list[Query]:
+        """The row-by-row part of the function over one input: what a single row can make fail."""
+        raise NotImplementedError
+
+    def touched(self, changes: Mapping[str, InputChange]) -> dict[bytes, str]:
+        """The keys (groups, partitions) that an epoch touches, with what they are called in messages."""
+        return {}
+
+    def run_only(self, changes: Mapping[str, InputChange], keys: frozenset[bytes]) -> None:
+        """Compute only these of the touched keys, to see whether they fail."""
+        raise NotImplementedError
 
     @property
     def copies(self) -> frozenset[str]:

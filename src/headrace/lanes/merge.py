@@ -59,17 +59,9 @@ class MergeLane(Lane):
 
     def _aggregate_functions(self, surgeon: Surgeon, aggregate: Any) -> Iterator[Any]:
         """The aggregate expressions in the order in which they stand."""
-
-        def below(expression: Any) -> Iterator[Any]:
-            if expression.getClass().getSimpleName() == "AggregateExpression":
-                yield expression
-            else:
-                for child in surgeon.items(expression.children()):
-                    yield from below(child)
-
         if aggregate.getClass().getSimpleName() == "Aggregate":
             for named in surgeon.items(aggregate.aggregateExpressions()):
-                yield from below(named)
+                yield from surgeon.aggregates_in(named)
 
     @staticmethod
     def _grouping(surgeon: Surgeon, aggregate: Any) -> list[Any]:
@@ -163,6 +155,26 @@ class MergeLane(Lane):
         alive = {key: row for key, row in united.items() if row[-1][0] or not self._groups}
         parts = Change([k for k in touched if k in stored], list(alive), self._table(alive.values()))
         return Outcome(self._finished(stored, alive, gear), parts=parts)
+
+    def row_queries(self, name: str) -> list[Query]:
+        return [self.partial]
+
+    def touched(self, changes: Mapping[str, InputChange]) -> dict[bytes, str]:
+        return {key: repr(row[0]) for key, row in self._after(changes).items()}
+
+    def run_only(self, changes: Mapping[str, InputChange], keys: frozenset[bytes]) -> None:
+        groups = {key: row for key, row in self._after(changes).items() if key in keys}
+        self._answer_over([*groups.values()], list(groups), "small")
+
+    def _after(self, changes: Mapping[str, InputChange]) -> dict[bytes, list[Values]]:
+        """The touched groups as they are after the epoch."""
+        new, gone = self.groups_of(self._partial(changes, "after", "small")), dict[bytes, list[Values]]()
+        if any(change.before.num_rows for change in changes.values()):
+            gone = self.groups_of(self._partial(changes, "before", "small"))
+        touched = list(dict.fromkeys([*new, *gone]))
+        stored = self._stored(touched)
+        united = {key: self._unite(stored.get(key), new.get(key), gone.get(key)) for key in touched}
+        return {key: row for key, row in united.items() if row[-1][0] or not self._groups}
 
     def _partial(self, changes: Mapping[str, InputChange], side: str, gear: Gear) -> pa.Table:
         rows = complete(self.context, changes, side)

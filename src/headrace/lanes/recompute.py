@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +38,11 @@ class Tuples:
 
     rows: Sequence[Any]
     tuples: Sequence[bytes]
+
+    def only(self, some: frozenset[bytes]) -> Tuples:
+        """Those of some tuples."""
+        kept = [(row, t) for row, t in zip(self.rows, self.tuples, strict=True) if t in some]
+        return Tuples([row for row, _ in kept], [t for _, t in kept])
 
 
 class OccurrenceIndex:
@@ -72,6 +78,14 @@ class OccurrenceIndex:
         others = {name: shapes[name].empty() for name in self.context.live_inputs}
         return self.tuples_of(self.context.door.load_all(others | {self.input: rows}, gear), gear)
 
+    def named(self, rows: Rows) -> dict[bytes, str]:
+        """The tuples of rows, with their values as messages show them."""
+        shapes = self.context.door.shapes
+        others = {name: shapes[name].empty() for name in self.context.live_inputs}
+        answer = self.query.run(self.context.door.load_all(others | {self.input: rows}, "small"), "small")
+        values = [tuple(row.values())[1:] for row in answer.to_pylist()]
+        return {t: repr(v) for t, v in zip(encode_keys(answer, answer.column_names[1:]), values, strict=True)}
+
     def tuples_of(self, loaded: Mapping[str, Loaded], gear: Gear) -> Tuples:
         """The tuples of rows that are loaded already."""
         answer = self.query.run(loaded, gear)
@@ -97,13 +111,35 @@ class RecomputeLane(Lane):
         shapes = self.context.door.shapes
         return frozenset(index.input for index in self.indexes if shapes[index.input].kind == "source")
 
+    def row_queries(self, name: str) -> list[Query]:
+        door, table = self.context.door, self.context.table
+        found: list[Query] = []
+        for number, occurrence in enumerate(self.context.plan.occurrences):
+            if occurrence.input == name:
+                found.append(Query(door, table, partial(_row_by_row, occurrence.part)))
+                found += [self.indexes[number].query] if self.indexes else []
+        return found
+
+    def touched(self, changes: Mapping[str, InputChange]) -> dict[bytes, str]:
+        names = {}
+        for index in self.indexes:
+            if index.input in changes:
+                for side in (changes[index.input].before, changes[index.input].after):
+                    names.update(index.named(side))
+        return names
+
+    def run_only(self, changes: Mapping[str, InputChange], keys: frozenset[bytes]) -> None:
+        self.run(changes, "small", only=keys)
+
     # --- an epoch
 
-    def run(self, changes: Mapping[str, InputChange], gear: Gear) -> Outcome:
+    def run(self, changes: Mapping[str, InputChange], gear: Gear, only: frozenset[bytes] | None = None) -> Outcome:
         changes = {name: change for name, change in changes.items() if name in self.context.live_inputs}
         if self.context.plan.whole or not changes:
             return Outcome(self._whole(changes, gear))
         found = {index.name: self._tuples(index, changes[index.input], gear) for index in self.indexes if index.input in changes}
+        if only is not None:
+            found = {name: (before.only(only), after.only(only)) for name, (before, after) in found.items()}
         touched = list({t for before, after in found.values() for t in (*before.tuples, *after.tuples)})
         linear = self._linear_in(changes)
         before: dict[str, Rows] = {}
@@ -181,7 +217,7 @@ class RecomputeLane(Lane):
         for name in self.context.live_inputs:
             if name == linear:
                 continue
-            everything[name] = rows_of.all_rows(name, changes.get(name))
+            everything[name] = rows_of.all_rows(name, changes.get(name), self.context.table.name)
         if linear is not None:
             change = changes[linear]
             return self._difference({**everything, linear: change.before}, {**everything, linear: change.after}, "large")
@@ -224,3 +260,17 @@ class RecomputeLane(Lane):
     def _keys(self, rows: pa.Table) -> list[bytes]:
         assert self.context.key is not None, "a recomputed table has a key"
         return encode_keys(rows, self.context.key)
+
+
+def _row_by_row(part: Sequence[Any], surgeon: Surgeon, root: Any) -> Any:
+    """The row-by-row part, with what an aggregate directly over it computes of each row."""
+    node = surgeon.node(root, part)
+    above = surgeon.node(root, part[:-1]) if part and isinstance(part[-1], int) else None
+    if above is None or above.getClass().getSimpleName() != "Aggregate":
+        return node
+    made = [*surgeon.items(above.groupingExpressions())]
+    for expression in surgeon.items(above.aggregateExpressions()):
+        made += [
+            child for call in surgeon.aggregates_in(expression) for child in surgeon.items(call.aggregateFunction().children())
+        ]
+    return surgeon.project([surgeon.alias(e, f"e{i}") for i, e in enumerate(made)], node)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from headrace.clock import Clock
-from headrace.lanes.base import InputChange, Outcome
+from headrace.lanes.base import InputChange, Lane, Outcome
 from headrace.log.topic import Topic
+from headrace.runtime.blame import BadRow, Blame, without_rows
 from headrace.runtime.generation import Generation, Workshop
 from headrace.runtime.protocol import Steps
 from headrace.runtime.rows import SourceRows, as_copies, copy_columns
 from headrace.runtime.sequencer import Ranges
-from headrace.spark.errors import spark_errors
+from headrace.spark.errors import SparkFailed, spark_errors
 from headrace.spark.frames import StoredFiles
 from headrace.spark.query import Gear
-from headrace.store.base import Head, Registration, TableSpec, Writes
+from headrace.store.base import Head, Registration, Reject, TableSpec, Writes
 from headrace.store.fence import Holder
 from headrace.store.ledger import Kind, LedgerRow
 
@@ -83,12 +85,12 @@ class Engine:
         with self.steps.step("read", taken.number):
             gear = self._gear(taken)
             sources = self._read(taken, gear)
-            self.rejects = sum(len(read.rejects) for read in sources.values())
         with self.steps.step("compute", taken.number):
             outcomes = self._compute(taken, sources, gear)
             writes = self._writes(sources, outcomes)
+            self.rejects = len(writes.rejects)
         with self.steps.step("commit", taken.number):
-            return self.holder.commit(self.entry(taken, sources), writes)
+            return self.holder.commit(self.entry(taken, sources, rejects=writes.rejects), writes)
 
     def _gear(self, taken: Taken) -> Gear:
         return self.force_gear or ("small" if taken.rows <= SMALL_ROWS else "large")
@@ -118,8 +120,37 @@ class Engine:
     def _run_lane(self, name: str, changes: Mapping[str, InputChange], gear: Gear) -> Outcome:
         table = self.workshop.tables[name].table
         mine = {read: changes[read] for read in table.reads if read in changes}
-        with spark_errors(table):
-            return self.generation.lanes[name].run(mine, gear)
+        return self.run_lane(self.generation.lanes[name], mine, gear)
+
+    def run_lane(self, lane: Lane, mine: dict[str, InputChange], gear: Gear) -> Outcome:
+        """Run a lane; where its function fails, find the row or the key, and go on without the row if the table says so."""
+        table = lane.context.table
+        try:
+            with spark_errors(table):
+                return lane.run(mine, gear)
+        except SparkFailed as error:
+            bad = Blame(lane, mine, self.workshop.readers).bad_rows(every=table.on_error == "reject")
+            if not bad:
+                raise Blame(lane, mine, self.workshop.readers).key_error(error) from error
+            if table.on_error != "reject":
+                raise bad[0].as_error(lane) from error
+        return self._run_without(lane, mine, bad, gear)
+
+    def _run_without(self, lane: Lane, changes: dict[str, InputChange], bad: list[BadRow], gear: Gear) -> Outcome:
+        """The lane over the rows that its function can take; the others become rejects of its table."""
+        table = lane.context.table
+        for source in {row.source for row in bad}:
+            rows = frozenset(row.row for row in bad if row.source == source)
+            column = self.workshop.door.shapes[source].row_column
+            changes[source] = without_rows(changes[source], column, rows, self.workshop.readers[source])
+        rejects = tuple(row.as_reject(table.name) for row in bad)
+        self.generation.rows_of.leave_out(rejects)
+        try:
+            with spark_errors(table):
+                outcome = lane.run(changes, gear)
+        except SparkFailed as error:
+            raise Blame(lane, changes, self.workshop.readers).key_error(error) from error
+        return replace(outcome, rejects=rejects)
 
     def _writes(self, sources: Mapping[str, SourceRows], outcomes: Mapping[str, Outcome]) -> Writes:
         shapes = self.workshop.door.shapes
@@ -133,12 +164,16 @@ class Engine:
             parts={name: outcome.parts for name, outcome in outcomes.items() if outcome.parts is not None},
             index={name: change for outcome in outcomes.values() for name, change in outcome.index.items()},
             copies=copies,
-            rejects=[reject for read in sources.values() for reject in read.rejects],
+            rejects=[r for read in sources.values() for r in read.rejects] + [r for o in outcomes.values() for r in o.rejects],
             steps_ms=dict(self.steps.milliseconds),
         )
 
-    def entry(self, taken: Taken, sources: Mapping[str, SourceRows], kind: Kind = "epoch") -> LedgerRow:
+    def entry(
+        self, taken: Taken, sources: Mapping[str, SourceRows], kind: Kind = "epoch", rejects: Sequence[Reject] = ()
+    ) -> LedgerRow:
+        """The ledger row of an epoch; `rejects` are all of its rejects."""
         generation = self.holder.generation
+        aside = Counter((r.table, r.source) for r in rejects)
         return LedgerRow(
             epoch=taken.number,
             kind=kind,
@@ -149,11 +184,11 @@ class Engine:
             ranges=taken.ranges,
             references={name: reference.hash for name, reference in self.workshop.references.items()},
             rows={
-                table.name: {name: read.handed for name, read in sources.items() if name in table.reads}
+                table.name: {name: read.handed - aside[table.name, name] for name, read in sources.items() if name in table.reads}
                 for table in self.workshop.app.tables.values()
                 if any(name in table.reads for name in sources)
             },
-            rejects={name: len(read.rejects) for name, read in sources.items() if read.rejects},
+            rejects={f"{table}/{source}" if table else source: count for (table, source), count in sorted(aside.items())},
             definitions={} if kind == "epoch" else {name: p.fingerprint for name, p in self.workshop.tables.items()},
         )
 

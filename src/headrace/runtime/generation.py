@@ -134,6 +134,7 @@ class Generation:
     def __init__(self, workshop: Workshop, store: Store) -> None:
         self.workshop, self.store = workshop, store
         self.rows_of = StoredRows(store, workshop.door.shapes, workshop.readers)
+        self.rows_of.leave_out(store.rejects())
         self.lanes: dict[str, Lane] = {}
         for name, planned in workshop.tables.items():
             self.lanes[name] = self.lane(planned, store)

@@ -7,18 +7,19 @@ reference that it reads has new content, or when a table that it reads is rebuil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from headrace.lanes.base import InputChange, Outcome
+from headrace.runtime.blame import without_rows
 from headrace.runtime.engine import Engine
 from headrace.runtime.rows import as_copies, copy_columns
-from headrace.spark.errors import spark_errors
 from headrace.store.base import Change, Finish, Head, IndexChange, Registration, Writes, physical
 
 CHUNK = 50_000
+CHANGED = "has changed"
 DIFFERENCE_ROWS = 1_000_000
 """Tables beyond this size are swapped in: their history starts anew instead of taking a million changes."""
 
@@ -68,7 +69,7 @@ def _reason(engine: Engine, stored: Mapping[str, Registration], name: str) -> st
     if old.state == "removed":
         return "is back"
     if old.fingerprint != table.fingerprint:
-        return "has changed"
+        return CHANGED
     if old.spec != table.spec or old.lane != table.lane:
         return "is kept in another way"
     if any(r.spec.physical not in stored or stored[r.spec.physical].layout != r.layout for r in memory):
@@ -91,6 +92,8 @@ def rebuild(engine: Engine, what: Due) -> Head | None:
     rows_of.upto, rows_of.made_anew = engine.used(), frozenset(what.why)
     taken = engine.take({})
     outcomes: dict[str, Outcome] = {}
+    forgiven = [name for name, why in what.why.items() if why == CHANGED]
+    rows_of.forget_left_out(forgiven)
     try:
         for name in what.why:
             outcomes[name] = _made_anew(engine, name, outcomes)
@@ -98,7 +101,23 @@ def rebuild(engine: Engine, what: Due) -> Head | None:
     finally:
         rows_of.made_anew = frozenset()
     with engine.steps.step("commit", taken.number):
-        return engine.holder.commit(engine.entry(taken, {}, "rebuild"), Writes(finish=finish))
+        rejects = [reject for outcome in outcomes.values() for reject in outcome.rejects]
+        entry = replace(engine.entry(taken, {}, "rebuild", rejects), rows=_handed(engine, what.why))
+        return engine.holder.commit(entry, Writes(finish=finish, forgive=forgiven, rejects=rejects))
+
+
+def _handed(engine: Engine, tables: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Per rebuilt table and source, how many rows of the whole prefix its function was handed."""
+    prefix, rows_of = engine.used(), engine.generation.rows_of
+    unusable = engine.holder.store.unusable()
+    return {
+        name: {
+            source: sum(prefix.get(source, {}).values()) - unusable.get(source, 0) - len(rows_of.left_out.get((name, source), ()))
+            for source in engine.workshop.tables[name].table.reads
+            if source in engine.workshop.readers
+        }
+        for name in tables
+    }
 
 
 def _with_state(registration: Registration, state: str) -> Registration:
@@ -117,11 +136,13 @@ def _made_anew(engine: Engine, name: str, outcomes: Mapping[str, Outcome]) -> Ou
             changes[read] = outcomes[read].change.as_input(shapes[read])
         elif read in lane.copies:
             ranges = {p: (0, end) for p, end in rows_of.upto.get(read, {}).items() if end}
-            changes[read] = InputChange(shapes[read].empty(), engine.workshop.readers[read].read(ranges).rows)
+            reader = engine.workshop.readers[read]
+            everything = InputChange(shapes[read].empty(), reader.read(ranges).rows)
+            bad = rows_of.left_out.get((name, read), frozenset())
+            changes[read] = without_rows(everything, shapes[read].row_column, bad, reader) if bad else everything
         else:
-            changes[read] = InputChange(shapes[read].empty(), rows_of.all_rows(read, None))
-    with spark_errors(planned.table):
-        return lane.afresh().run(changes, "large")
+            changes[read] = InputChange(shapes[read].empty(), rows_of.all_rows(read, None, name))
+    return engine.run_lane(lane.afresh(), changes, "large")
 
 
 def _fill(engine: Engine, name: str, outcome: Outcome) -> list[Finish]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -140,8 +140,22 @@ class StoredRows(RowsOfInputs):
         self._store, self._shapes, self._readers = store, shapes, readers
         self.upto: Mapping[str, Mapping[int, int]] = {}
         """The prefix that ends with the epoch being computed: source -> partition -> end."""
+        self.left_out: dict[tuple[str, str], frozenset[int]] = {}
+        """Rows that a table rejected, by table and source: whoever fetches rows for it leaves them out."""
         self.made_anew: frozenset[str] = frozenset()
         """Tables whose stored rows, if any, do not count: their change is all that they hold."""
+
+    def leave_out(self, rejects: Iterable[Reject]) -> None:
+        """Remember rows that tables rejected."""
+        for reject in rejects:
+            if reject.table:
+                row = (reject.partition << POSITION_BITS) + reject.offset
+                place = (reject.table, reject.source)
+                self.left_out[place] = self.left_out.get(place, frozenset()) | {row}
+
+    def forget_left_out(self, tables: Iterable[str]) -> None:
+        """These tables judge all rows anew."""
+        self.left_out = {place: rows for place, rows in self.left_out.items() if place[0] not in set(tables)}
 
     def by_identity(self, name: str, rows: Sequence[Any]) -> pa.Table:
         shape = self._shapes[name]
@@ -150,11 +164,13 @@ class StoredRows(RowsOfInputs):
             return self._readers[name].frame_rows(found)
         return with_identity(found.select(shape.columns.names), python_values(found.column("_hr_row")), shape)
 
-    def all_rows(self, name: str, change: InputChange | None) -> Rows:
+    def all_rows(self, name: str, change: InputChange | None, table: str) -> Rows:
         shape = self._shapes[name]
         if shape.kind == "source":
             ranges = {p: (0, end) for p, end in self.upto.get(name, {}).items() if end}
-            return self._readers[name].files(ranges).rows
+            rows = self._readers[name].files(ranges).rows
+            without = self.left_out.get((table, name), frozenset())
+            return replace(rows, without=tuple(sorted(without))) if isinstance(rows, StoredFiles) else rows
         kept_rows = self._store.fetch_all(name) if name not in self.made_anew else ()
         chunks = [with_identity(rows, keys, shape) for keys, rows in kept_rows]
         stored = pa.concat_tables([shape.empty(), *chunks])

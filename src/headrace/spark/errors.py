@@ -67,6 +67,16 @@ def is_dead(error: BaseException) -> bool:
     )
 
 
+class WorkerDied(WorldError):
+    """A Python worker of Spark's is gone; the epoch is computed again."""
+
+    code = "worker_died"
+
+
+class SparkFailed(FunctionFailed):
+    """Spark could not compute a table over some rows; which row or key it was is not known yet."""
+
+
 @contextlib.contextmanager
 def spark_errors(table: TableDef) -> Iterator[None]:
     """Whatever Spark or the user's function raises inside, as an error of ours about this table."""
@@ -84,6 +94,8 @@ def spark_errors(table: TableDef) -> Iterator[None]:
             raise DefinitionError(
                 f'table "{table.name}" is not understood by Spark', details=[one_line(error)], origin=table.origin, hint=hint
             ) from error
-        raise FunctionFailed(
+        if "Python worker exited unexpectedly" in str(error) or "Python worker failed to connect back" in str(error):
+            raise WorkerDied("a Python worker died", details=[f'while table "{table.name}" was computed']) from error
+        raise SparkFailed(
             f'table "{table.name}": its function fails', details=[one_line(error)], origin=table.origin, hint=hint
         ) from error

@@ -123,7 +123,8 @@ def _start(master: str, memory: str, scratch: Path | None, name: str) -> SparkSe
     session.sparkContext.setLogLevel("OFF")
     logging.getLogger("py4j").setLevel(logging.ERROR)
     # PySpark logs every analysis error with its JVM trace; ours is the place that tells people.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).disabled = True
     return session
 
 

@@ -6,7 +6,7 @@ with them. Nothing is printed as SQL and parsed again, so no expression can chan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,6 +160,14 @@ class Surgeon:
         if all(a is b for a, b in zip(changed, children, strict=True)):
             return expression
         return expression.withNewChildren(self.seq(changed))
+
+    def aggregates_in(self, expression: JvmExpression) -> Iterator[JvmExpression]:
+        """The aggregate expressions in an expression, in the order in which they stand."""
+        if expression.getClass().getSimpleName() == "AggregateExpression":
+            yield expression
+        else:
+            for child in self.items(expression.children()):
+                yield from self.aggregates_in(child)
 
     def evaluated(self, function: JvmExpression, buffers: Sequence[Column]) -> JvmExpression:
         """What an aggregate function makes of its buffers, these columns standing for them."""

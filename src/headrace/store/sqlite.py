@@ -7,7 +7,6 @@ client can read it; `docs/internals.md` lists the tables that are ours.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import sqlite3
 import threading
@@ -21,6 +20,7 @@ import pyarrow as pa
 
 from headrace.clock import Clock, SystemClock
 from headrace.errors import AlreadyRunning, Fenced, StoreReplaced, StoreRestored, WorldError
+from headrace.log.disk import RealDisk
 from headrace.store import history, tables
 from headrace.store.base import (
     Change,
@@ -285,12 +285,8 @@ class SqliteStore(Store):
                 (new.number, new.nonce, lineage, number, process.pid, process.host, process.started),
             )
         self._tables = self._offsets = None
-        # What a new file is called must survive a power cut, too.
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        # What a new file is called, and its folders, must survive a power cut, too.
+        RealDisk().fsync_way(self.path)
         return new
 
     def release(self, fence: Generation) -> None:
