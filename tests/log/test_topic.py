@@ -317,3 +317,26 @@ def test_polling_the_ends_opens_nothing(folder):
     for _ in range(100):
         topic.ends()
     assert disk.opened == 0
+
+
+def test_every_type_comes_back_from_hot_and_sealed_segments(folder):
+    schema = parse_schema(
+        "b BOOLEAN, t TINYINT, d DOUBLE, f FLOAT, money DECIMAL(38,10), word STRING, blob BINARY, day DATE, time TIMESTAMP, "
+        "local TIMESTAMP_NTZ, tags ARRAY<STRING>, scores MAP<STRING, INT>, place STRUCT<lat: DOUBLE NOT NULL, name: STRING>"
+    )
+    lines = (
+        b'{"b":true,"t":-1,"d":"NaN","f":"-Infinity","money":"1234567890123456789012345678.0123456789","word":"\xc3\xa9","blob":"AAE=",'
+        b'"day":"0001-01-01","time":"9999-12-31T23:59:59.999999Z","local":"1900-01-01 00:00:00",'
+        b'"tags":["a",null],"scores":{"a":null},"place":{"lat":1}}\n{}\n{"place":{"lat":2,"name":"x"},"more":1}\nwrong\n'
+    )
+    topic = Topic.create(folder, name="events", schema=schema, segment_bytes=1)
+    for _ in range(2):
+        topic.producer().append_parsed(RowReader(schema).json_lines(lines))
+    hot = topic.read(0, 0, 8)
+    topic.seal()
+    assert topic.stats().partitions[0].segments_sealed == 1
+    sealed = Topic.open(folder).read(0, 0, 8)
+    assert sealed.schema == hot.schema == storage_schema(schema)
+    assert repr(sealed.to_pylist()) == repr(hot.to_pylist())
+    assert hot.column("place").to_pylist()[:3] == [{"lat": 1.0, "name": None}, None, {"lat": 2.0, "name": "x"}]
+    assert hot.column("_reason").to_pylist()[:4] == [None, None, None, "not_json"]
