@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from headrace.clock import ManualClock
 from headrace.errors import Fenced, StoreReplaced
 from headrace.store.base import Generation, Head
 from headrace.store.marks import Mark, Marks, standing
 from headrace.store.process import Process
+
+from ..log.forgetful import Died, ForgetfulDisk
 
 ME = Process.mine()
 OURS = Mark("a", 2, 5, 7, "h7", {"events": {0: 12, 1: 3}})
@@ -116,3 +120,30 @@ def test_what_marks_say(found: list[Mark], said: str) -> None:
     ledger = {6: "h6", 7: "h7"}
     generation = Generation(5, "nonce", "a", 2, ME)
     assert standing(found, generation, Head(7, "h7"), lambda epoch, digest: epoch == 0 or ledger.get(epoch) == digest) == said
+
+
+@pytest.mark.parametrize("strike", ["cut", "kill", "eio"])
+@pytest.mark.parametrize("after", range(1, 16))
+def test_a_mark_that_was_written_survives_and_none_is_ever_torn(strike: str, after: int) -> None:
+    disk = ForgetfulDisk(ManualClock(), seed=after)
+    marks = Marks(Path("/app"), "app", [Path("/app/log/events"), Path("/app/log/clicks")], disk=disk)
+    newer = replace(OURS, epoch=8, hash="h8")
+    marks.write(OURS, fine)
+    disk.power_cut()
+    assert marks.read() == [OURS, OURS]
+    disk.arm(strike, after)
+    try:
+        marks.write(newer, fine)
+        written = True
+    except (Died, OSError):
+        written = False
+    disk.restart()
+    if written:
+        disk.power_cut()
+        assert marks.read() == [newer, newer]
+    found = marks.read()
+    assert len(found) == 2
+    assert set(map(Mark.as_bytes, found)) <= {OURS.as_bytes(), newer.as_bytes()}
+    marks.write(newer, fine)
+    disk.power_cut()
+    assert marks.read() == [newer, newer]

@@ -66,6 +66,7 @@ class Marks:
     def __init__(self, folder: Path, app: str, topics: Sequence[Path] = (), *, disk: Disk | None = None) -> None:
         self._disk = disk or RealDisk()
         self._folder = folder
+        self._ready: set[Path] = set()
         self._files = [topic / "readers" / app for topic in topics] or [folder / "readers.json"]
 
     def read(self) -> list[Mark]:
@@ -115,7 +116,11 @@ class Marks:
 
     def _put(self, mark: Mark) -> None:
         for path in self._files:
-            self._disk.make_folders(path.parent)
+            if path not in self._ready or not self._disk.exists(path.parent):
+                self._disk.make_folders(path.parent)
+                # Whoever made a folder on the way may have died before its name was durable.
+                self._disk.fsync_way(path)
+                self._ready.add(path)
             self._disk.replace(path, mark.as_bytes())
 
     def _refuse_newer(self, there: Mark, mark: Mark) -> None:
