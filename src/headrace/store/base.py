@@ -234,6 +234,10 @@ class Store(ABC):
         """The rows that tables rejected, which is not those that are unusable for all."""
 
     @abstractmethod
+    def definitions(self) -> dict[str, Any]:
+        """What each table is made by, as its newest creation or rebuild recorded it."""
+
+    @abstractmethod
     def unusable(self) -> dict[str, int]:
         """How many rows of each source are unusable for all tables."""
 

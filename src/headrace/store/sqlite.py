@@ -83,7 +83,8 @@ def file_identity(path: Path) -> FileIdentity | None:
 
 
 def _is_locked(error: sqlite3.Error) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 5) & 0xFF in (5, 6)
+    # SQLite's two messages for it are "database is locked" and "database table is locked"; 3.10 has no error codes.
+    return isinstance(error, sqlite3.OperationalError) and "is locked" in str(error)
 
 
 def head_of(db: sqlite3.Connection) -> Head:
@@ -391,6 +392,12 @@ class SqliteStore(Store):
         columns = 'source, partition, "offset", "table", step, reason, message, raw, epoch'
         with self._lock:
             return [Reject(*row) for row in self._db.execute(f"SELECT {columns} FROM _rejects WHERE \"table\" <> ''")]
+
+    def definitions(self) -> dict[str, Any]:
+        """What each table is made by."""
+        with self._lock:
+            rows = self._db.execute("SELECT definitions FROM _ledger WHERE kind <> 'epoch' ORDER BY epoch").fetchall()
+        return {name: made for (text,) in rows for name, made in json.loads(text).items()}
 
     def unusable(self) -> dict[str, int]:
         """How many rows of each source are unusable for all tables."""
