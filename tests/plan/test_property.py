@@ -259,9 +259,14 @@ class Maker:
         """An expression of a kind, null on null or not, that may tell -0.0 from 0.0 where it is a string."""
         column = self.column(node, kind)
         if kind == "string" and (column is None or self.rng.random() < 0.5):
-            return Expr("Cast", (self.column(node, "double") or self.literal(1),), (("dataType", '"string"'),), type="string")
+            return Expr(
+                "Cast",
+                (self.column(node, "double") or replace(self.literal(1.0), type="double"),),
+                (("dataType", '"string"'),),
+                type="string",
+            )
         if column is None:
-            return self.literal(1)
+            return replace(self.literal({"long": 1, "double": 1.0}[kind]), type=kind)
         if kind != "long":
             return column
         shape_of = self.rng.random()
@@ -353,10 +358,8 @@ class Maker:
         if depth <= 0:
             return self.leaf()
         node = self.query(depth - 1 if self.rng.random() < 0.8 else self.rng.randrange(depth))
-        operators = {
-            "project": 10, "filter": 6, "aggregate": 18, "distinct": 4, "union": 8, "set": 4, "join": 36, "asking": 8, "window": 7,
-            "limit": 1, "global": 1,
-        }  # fmt: skip
+        operators = {"project": 10, "filter": 6, "aggregate": 18, "distinct": 4, "union": 8, "set": 4, "join": 36, "asking": 8}
+        operators |= {"window": 7, "limit": 1, "global": 1}
         made = self.rng.choices(list(operators), list(operators.values()))[0]
         if made == "project":
             named = (self.named(self.by(node)), *(self.named(self.expr(node)) for _ in range(self.rng.randrange(3))))

@@ -221,7 +221,8 @@ def _node(node: Node, ids: dict[int, int]) -> list[Any]:
 
 
 def _expr(expr: Expr, ids: dict[int, int]) -> list[Any]:
-    values = [[k, v] for k, v in expr.values if k not in ("same", "of", "id")]
+    # CASE prints its branches as a field, too, with the ids of this very call; they are among the children.
+    values = [[k, v] for k, v in expr.values if k not in ("same", "of", "id", "branches")]
     name = expr.name if expr.cls in ("Alias", "PythonUDF") else None
     children = [_expr(child, ids) for child in expr.children]
     plan = _node(expr.plan, ids) if expr.plan is not None else None

@@ -248,7 +248,8 @@ class Partitions:
         """Components along which the result falls apart, the simplest first. Empty: the whole table."""
         self._ask(root, once(root.output))
         live = {leaf.path for leaf in self.traits.occurrences(root)}
-        return [c for c in self._components(root) if any(e != ONE for path, e in c.leafs.items() if path in live)]
+        found = [Component({p: e for p, e in c.leafs.items() if p in live}, c.follows) for c in self._components(root)]
+        return [c for c in found if any(e != ONE for e in c.leafs.values())]
 
     # Top down: what is grouped, joined or partitioned by, in terms of the row-by-row parts.
 
