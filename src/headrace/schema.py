@@ -14,7 +14,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -214,6 +214,9 @@ def from_json(value: dict[str, Any]) -> T.StructType:
     return T.StructType.fromJson(value)
 
 
+Column = Any
+"""An Arrow array, chunked or not; the stubs' generic types say nothing that helps here."""
+
 # --- Arrow -------------------------------------------------------------------------------------------------------------
 
 _ARROW: dict[type[T.DataType], pa.DataType] = {
@@ -241,7 +244,9 @@ def arrow_type(kind: T.DataType) -> pa.DataType:
     if isinstance(kind, T.ArrayType):
         return pa.list_(pa.field("element", arrow_type(kind.elementType), kind.containsNull))
     if isinstance(kind, T.MapType):
-        return pa.map_(arrow_type(kind.keyType), pa.field("value", arrow_type(kind.valueType), kind.valueContainsNull))
+        value: Any = pa.field("value", arrow_type(kind.valueType), kind.valueContainsNull)
+        mapped: pa.DataType = pa.map_(arrow_type(kind.keyType), value)
+        return mapped
     if isinstance(kind, T.StructType):
         return pa.struct([pa.field(f.name, arrow_type(f.dataType), f.nullable) for f in kind.fields])
     for spark, arrow in _ARROW.items():
@@ -264,13 +269,14 @@ def nullable(schema: T.StructType) -> T.StructType:
     return T.StructType([T.StructField(f.name, f.dataType, True, f.metadata) for f in schema.fields])
 
 
-def python_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+def python_values(column: Column) -> list[Any]:
     """A column as Python values: top-level times as integers (microseconds, days), all else as Arrow gives it."""
     if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
-        return column.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
-    if pa.types.is_date32(column.type):
-        return column.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
-    return column.to_pylist()  # type: ignore[no-any-return]
+        column = column.cast(pa.int64())
+    elif pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 # --- canonical keys ----------------------------------------------------------------------------------------------------
@@ -357,13 +363,13 @@ def encode_keys(table: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> lis
     return parts[0] if len(parts) == 1 else [b"".join(row) for row in zip(*parts, strict=True)]
 
 
-def _encode_column(column: pa.ChunkedArray | pa.Array) -> list[bytes]:
+def _encode_column(column: Column) -> list[bytes]:
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind) or pa.types.is_duration(kind):
-        pack: Callable[[int], bytes] = struct.Struct(">cQ").pack  # type: ignore[assignment]
-        return [b"\x00" if v is None else pack(b"\x15", v + (1 << 63)) for v in python_values(column)]  # type: ignore[call-arg, arg-type]
+        pack = struct.Struct(">cQ").pack
+        return [b"\x00" if v is None else pack(b"\x15", v + (1 << 63)) for v in python_values(column)]
     if pa.types.is_struct(kind):
-        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        whole: Any = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if isinstance(whole, pa.ChunkedArray):
             whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], kind)
         fields = [_encode_column(child) for child in whole.flatten()]

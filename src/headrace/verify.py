@@ -105,7 +105,9 @@ def verify(app: AppDef, place: Place, settings: Settings, progress: Progress = s
     """Compare everything; see the module's text. The app may run meanwhile."""
     if not place.store.exists():
         raise WorldError(f"there is nothing to verify: {place.store} does not exist", hint="headrace run")
-    return verify_workshop(open_workshop(app, place, settings), progress)
+    workshop = open_workshop(app, place, settings)
+    workshop.check_purity()
+    return verify_workshop(workshop, progress)
 
 
 def verify_workshop(workshop: Workshop, progress: Progress = silent) -> VerifyReport:

@@ -189,7 +189,7 @@ class Engine:
                 if any(name in table.reads for name in sources)
             },
             rejects={f"{table}/{source}" if table else source: count for (table, source), count in sorted(aside.items())},
-            definitions={} if kind == "epoch" else {name: p.fingerprint for name, p in self.workshop.tables.items()},
+            definitions={} if kind == "epoch" else {name: self.workshop.made_by(name) for name in self.workshop.tables},
         )
 
     # --- the first epoch

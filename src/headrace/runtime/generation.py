@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import types as T
 
-from headrace.definitions import AppDef, TableDef, TopicDef
-from headrace.errors import DefinitionError
+from headrace.definitions import AppDef, TableDef
+from headrace.errors import DefinitionError, NotKeptUp
 from headrace.lanes.append import AppendLane
 from headrace.lanes.base import Lane, LaneContext
 from headrace.lanes.merge import MergeLane
@@ -21,7 +23,7 @@ from headrace.lanes.recompute import RecomputeLane
 from headrace.log.topic import Topic
 from headrace.place import Place
 from headrace.plan.choose import Input, TablePlan, plan_table
-from headrace.plan.fingerprint import source_fingerprint
+from headrace.plan.fingerprint import normalised, source_fingerprint
 from headrace.plan.tree import parse
 from headrace.runtime.references import Reference, load_reference
 from headrace.runtime.rows import SourceReader, StoredRows
@@ -31,6 +33,7 @@ from headrace.spark.frames import Shape
 from headrace.spark.query import Door
 from headrace.spark.session import Sessions
 from headrace.store.base import Store
+from headrace.topics import open_topic
 
 LANES: dict[str, type[Lane]] = {"append": AppendLane, "merge": MergeLane, "recompute": RecomputeLane}
 
@@ -84,6 +87,27 @@ class Workshop:
         self.tables[table.name] = Planned(table, plan, columns, fingerprint)
         shapes[table.name] = Shape(table.name, "table", columns)
 
+    def check_purity(self) -> None:
+        """Call every function again: a plan that is another one than at the start would make stream and batch differ."""
+        for planned in self.tables.values():
+            if planned.plan.normalised != self._normalised(planned.table):
+                raise NotKeptUp(
+                    f'table "{planned.table.name}" cannot be kept up to date',
+                    details=["its function was called twice and gave two plans: it reads something besides its inputs"],
+                    origin=planned.table.origin,
+                    hint="no clock, file, random number or changing global in it; hr.now() is the clock of a row's epoch",
+                )
+
+    def _normalised(self, table: TableDef) -> str:
+        with spark_errors(table):
+            return normalised(parse(self.door.surgeon("small").analysed(self.door.empty_call(table)).toJSON()))
+
+    def made_by(self, name: str) -> dict[str, str]:
+        """What a table is made by, as the ledger records it: only another `source` rebuilds it."""
+        planned = self.tables[name]
+        versions = {"spark": pyspark.__version__, "python": platform.python_version()}
+        return {"source": planned.fingerprint, "plan": planned.plan.normalised, **versions}
+
     def _input(self, name: str) -> Input:
         if name in self.tables:
             planned = self.tables[name]
@@ -95,20 +119,6 @@ class Workshop:
         """Whether a table's rows never change or vanish: append lanes over what only grows."""
         planned = self.tables[name]
         return planned.plan.lane == "append" and all(self.grows(n) for n in planned.table.reads if n in self.tables)
-
-
-def open_topic(place: Place, topic: TopicDef) -> Topic:
-    """The topic as the app declares it: made, or found and compared; new nullable columns are added."""
-    opened = Topic.create(
-        place.topic(topic.name),
-        name=topic.name,
-        schema=topic.schema,
-        partitions=topic.partitions,
-        partition_by=topic.partition_by,
-        event_time=topic.event_time,
-    )
-    opened.evolve(topic.schema)
-    return opened
 
 
 def reference_rows(reference: Reference, shape: Shape) -> pa.Table:

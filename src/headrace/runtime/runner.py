@@ -40,6 +40,7 @@ from headrace.store.marks import Marks
 POLL_S = 0.005
 BEAT_S = 1.0
 TIDY_S = 5.0
+PURITY_S = 60.0
 JVM_DEATHS = 3
 
 
@@ -222,6 +223,8 @@ class Runner:
         """The first epoch of a new store; rebuilds where the app was edited."""
         while engine.holder.head.epoch == 0:
             engine.create()
+        engine.workshop.check_purity()
+        self._say_what_else_changed(engine)
         what = due(engine)
         if not what:
             return
@@ -237,6 +240,20 @@ class Runner:
             continue
         if what.why:
             self._say(Event("rebuilt", epoch=engine.holder.head.epoch, ms=round((time.perf_counter() - began) * 1000)))
+
+    def _say_what_else_changed(self, engine: Engine) -> None:
+        """Another Spark or Python, or another plan of the same source: nothing is rebuilt, but it is said."""
+        made = engine.holder.store.definitions()
+        for name in engine.workshop.tables:
+            was, now = made.get(name), engine.workshop.made_by(name)
+            if was is None or was.get("source") != now["source"]:
+                continue
+            for what in ("spark", "python", "plan"):
+                if was.get(what) != now[what]:
+                    shown = "" if what == "plan" else f" ({was.get(what)}, now {now[what]})"
+                    text = f'table "{name}" was made with another {what}{shown}: headrace verify tells whether it still agrees'
+                    self._say(Event(text, level="warning"))
+                    break
 
     @contextlib.contextmanager
     def _heart(self, holder: Holder) -> Iterator[None]:
@@ -258,7 +275,7 @@ class Runner:
     def _keep_up(self, engine: Engine, targets: dict[str, dict[int, int]] | None) -> None:
         """Epochs until stopped, or until the targets are taken."""
         sequencer = Sequencer(self.settings.max_rows_per_epoch)
-        checked = tidied = time.monotonic()
+        checked = tidied = pure = time.monotonic()
         while not self._stop.is_set():
             ranges = sequencer.ranges(engine.used(), targets if targets is not None else engine.ends())
             if ranges:
@@ -271,6 +288,9 @@ class Runner:
             if now - checked > BEAT_S:
                 engine.holder.check()
                 checked = now
+            if now - pure > PURITY_S:
+                engine.workshop.check_purity()
+                pure = time.monotonic()
             if now - tidied > TIDY_S:
                 self._tidy(engine)
                 tidied = now
