@@ -57,6 +57,17 @@ def test_not_in_nullable(plan: Plan) -> None:
     assert not plan("SELECT sure FROM events WHERE sure NOT IN (SELECT sure FROM users)", ("sure",)).whole
 
 
+def test_not_in_where_filters_keep_nulls_out(plan: Plan) -> None:
+    query = "SELECT id FROM events WHERE {0} id NOT IN (SELECT id FROM users {1})"
+    left, right = "id IS NOT NULL AND", "WHERE id IS NOT NULL"
+    assert tuples(plan(query.format(left, right), ("id",))) == [("id",), ("id",)]
+    assert plan(query.format(left, ""), ("id",)).whole
+    assert plan(query.format("", right), ("id",)).whole
+    assert plan(query.format("id IS NOT NULL OR", right), ("id",)).whole
+    assert plan(query.format(left, "WHERE id IS NOT NULL OR age > 1"), ("id",)).whole
+    assert plan(query.format("n IS NOT NULL AND", right), ("id",)).whole
+
+
 def test_in_as_value(plan: Plan) -> None:
     """The value of IN is NULL or false by rows of other tuples."""
     assert plan("SELECT id, id IN (SELECT id FROM users) AS known FROM events", ("id",)).whole

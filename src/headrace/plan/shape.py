@@ -56,7 +56,7 @@ def _sides(node: Node, child: Node) -> Node:
         for expr in top.walk():
             if expr.cls == "InSubquery" and expr.children[-1].plan is not None and id(expr.children[-1]) not in judged:
                 judged.add(id(expr.children[-1]))
-                child = _side(child, expr.children[-1], "mark", expr.children[:-1], pairs=rowwise)
+                child = _side(child, expr.children[-1], "mark", expr.children[:-1], pairs=rowwise, sure=not_null(node))
             elif expr.plan is not None and id(expr) not in judged and not _asked_by_in(top, expr):
                 judged.add(id(expr))
                 child = _side(child, expr, "mark", (), pairs=rowwise)
@@ -67,24 +67,42 @@ def _asked_by_in(top: Expr, subquery: Expr) -> bool:
     return any(e.cls == "InSubquery" and e.children and e.children[-1] is subquery for e in top.walk())
 
 
-def _side(left: Node, subquery: Expr, kind: str, values: tuple[Expr, ...], *, pairs: bool = True) -> Node:
-    """One judging subquery. `values` are the left sides of an IN."""
+def not_null(node: Node) -> frozenset[int]:
+    """Columns that a filter keeps from being null: its row is dropped, whatever else is asked of it."""
+    if node.cls == "Filter":
+        own = (t.children[0].id for t in terms(node.exprs["condition"][0]) if t.cls == "IsNotNull")
+        return frozenset(i for i in own if i is not None) | not_null(node.children[0])
+    if node.cls == "Project":
+        below = not_null(node.children[0])
+        kept = (e.id for e in node.exprs["projectList"] if _defined(e).cls == "AttributeReference" and _defined(e).id in below)
+        return frozenset(i for i in kept if i is not None)
+    return not_null(node.children[0]) if node.cls in PLAIN and node.children else frozenset()
+
+
+def _side(
+    left: Node, subquery: Expr, kind: str, values: tuple[Expr, ...], *, pairs: bool = True, sure: frozenset[int] = frozenset()
+) -> Node:
+    """One judging subquery. `values` are the left sides of an IN; `sure` columns of the left are not null."""
     assert subquery.plan is not None
     inner = shape(subquery.plan)
     right, found, outputs = _correlation(inner)
     met = list(found)
     if outputs is not None:
-        below_left = {a.id: a for a in left.output}
-        below_right = {a.id: a for a in right.output}
+        below_left = {a.id: _surely(a, sure | not_null(left)) for a in left.output}
+        below_right = {a.id: _surely(a, not_null(inner) | not_null(right)) for a in right.output}
         sides = [(v, o) for v, o in zip(values, outputs, strict=False) if o is not None]
-        sure = kind == "semi" or (
+        certain = kind == "semi" or (
             len(sides) == len(values) and all(never_null(v, below_left) and never_null(o, below_right) for v, o in sides)
         )
-        met += [(v, o, False) for v, o in sides if sure]
+        met += [(v, o, False) for v, o in sides if certain]
     own = {a.id for a in left.output}
     met = [p for p in met if p[0].attributes <= own] if pairs else []
     exprs = {"left": tuple(p[0] for p in met), "right": tuple(p[1] for p in met)}
     return Node("Side", (left, right), exprs, {"kind": kind, "safe": [p[2] for p in met]}, left.path, left.output)
+
+
+def _surely(attribute: Expr, sure: frozenset[int]) -> Expr:
+    return replace(attribute, nullable=False) if attribute.id in sure else attribute
 
 
 def has_outer(expr: Expr) -> bool:
