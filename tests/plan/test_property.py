@@ -47,8 +47,8 @@ def value(expr: Expr, row: Row, world: World) -> Any:
     given = [value(c, row, world) for c in expr.children]
     if kind == "Coalesce":
         return next((v for v in given if v is not None), None)
-    if kind == "IsNull":
-        return given[0] is None
+    if kind in ("IsNull", "IsNotNull"):
+        return (given[0] is None) == (kind == "IsNull")
     if kind == "And":
         return False if False in given else None if None in given else True
     if kind == "Or":
@@ -344,7 +344,12 @@ class Maker:
             )
             found = Expr("LessThan", (self.expr(left), Expr("ScalarSubquery", (), same, type="long", plan=total)))
         else:
-            found = Expr("InSubquery", (self.expr(left), Expr("ListQuery", (), same, plan=self.narrow(inner, ["long"]))))
+            sought, offered = self.expr(left), self.narrow(inner, ["long"])
+            if self.rng.random() < 0.4:
+                offered = self.node("Filter", (offered,), {"condition": (Expr("IsNotNull", offered.output),)})
+            found = Expr("InSubquery", (sought, Expr("ListQuery", (), same, plan=offered)))
+            if self.rng.random() < 0.4:
+                found = Expr("And", (Expr("IsNotNull", (sought,)), Expr("Not", (found,))))
         if self.rng.random() < 0.4:
             found = Expr("Not", (found,))
         if self.rng.random() < 0.2:
