@@ -180,6 +180,14 @@ def test_function_of_group(plan: Plan) -> None:
     assert tuples(plan(nested.format("x", "x"))) == [("x",)]
 
 
+def test_function_of_a_group_is_not_the_function_of_its_rows(plan: Plan) -> None:
+    """A group shows 0.0 where its rows held -0.0, so a cast of the shown value is not the tuple."""
+    inner = "SELECT x, CAST(x AS STRING) AS y, count(DISTINCT n) AS c FROM events GROUP BY x, CAST(x AS STRING)"
+    got = plan(f"SELECT c, CAST(x AS STRING) AS z FROM ({inner})", ("z",))
+    assert not got.whole
+    assert got.output_tuple is None
+
+
 def test_function_of_group_over_a_collation(plan: Plan) -> None:
     query = "SELECT {0} AS y, count(DISTINCT n) AS c FROM (SELECT collate(k, 'UTF8_LCASE') AS k, n FROM events) GROUP BY {0}"
     assert plan(query.format("k")).whole

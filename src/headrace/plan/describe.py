@@ -15,8 +15,7 @@ def describe(plan: TablePlan) -> list[str]:
         lines.append(f"  groups by {groups}")
     if plan.lane == "recompute" and not plan.whole:
         lines += [_partition(o) for o in plan.occurrences]
-        runs = "one run, compared with the stored rows" if plan.output_tuple else "two runs, before and after, subtracted"
-        lines.append(f"  {runs}")
+        lines.append("  two runs, over the rows as they were and as they are, subtracted")
     lines.append(f"  an epoch reads {_cost(plan)}")
     lines += [f"  {o.why}: ties are {'impossible' if o.proved else 'looked for'}" for o in plan.orders]
     lines += [f"  trusted: {name}() depends on its arguments alone" for name in plan.trusted]

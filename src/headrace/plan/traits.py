@@ -315,6 +315,8 @@ class Partitions:
     def _of_one_child(self, node: Node, below: list[Component]) -> list[Component]:
         defs = self.definitions(node)
         lifted = [Component(c.leafs, _lift(c.follows, defs)) for c in below]
+        if node.cls in ("Aggregate", "Distinct", "Deduplicate"):
+            lifted = [Component(c.leafs, _regrouped(c.follows)) for c in lifted]
         if node.cls in _ONE_BY_ONE or node.cls in ("CTERelationRef", "Expand"):
             return lifted
         demands = _demands(node)
@@ -380,7 +382,7 @@ class Partitions:
         found = []
         for x, y in itertools.product(self._components(left), self._components(right)):
             if once(_strong(x, left.output)).keys() & once(_strong(y, right.output)).keys():
-                found.append(Component({**x.leafs, **y.leafs}, x.follows))
+                found.append(Component({**x.leafs, **y.leafs}, _regrouped(x.follows)))
         return found
 
     def _of_sides(self, node: Node) -> list[Component]:
@@ -449,6 +451,18 @@ def _follows(expr: Expr) -> Follows:
 
 def _lift(follows: Follows, defs: dict[int | None, Expr | None]) -> Follows:
     return lambda given: follows([substitute(g, defs) for g in given])
+
+
+def _regrouped(follows: Follows) -> Follows:
+    """Grouping shows one of several equal values: 0.0 for -0.0. A function of it may not be the function of each row's value."""
+
+    def same(expr: Expr | None) -> Expr | None:
+        if expr is None or expr.cls == "AttributeReference":
+            return expr
+        inside = (e for e in expr.walk() if e.cls == "AttributeReference")
+        return None if any(floating(e.type) for e in inside) else expr
+
+    return lambda given: follows([same(g) for g in given])
 
 
 def _agreed(ways: list[Follows]) -> Follows:
