@@ -591,7 +591,7 @@ def _null_filled_traces(node: Node, kind: str, *more: Any) -> Any:
 
 _DEMANDS, _ABOVE_JOIN = rules._demands, rules._above_join
 MISREADINGS: dict[str, tuple[object, str, object]] = {
-    "a function may tell equal values apart": (rules, "_same_on_equal", lambda recipe, given: True),
+    "a function may tell equal values apart": (rules, "floating", lambda kind: False),
     "a window passes every tuple": (rules, "_demands", _window_by_anything),
     "null-filled columns trace": (rules, "_above_join", _null_filled_traces),
     "everything is linear": (Traits, "linear", lambda self, node, name: True),
