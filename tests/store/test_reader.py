@@ -92,6 +92,15 @@ def test_as_of_takes_epochs_and_times(driver: Any) -> None:
             reader.query("SELECT 1", "yesterday")
 
 
+def test_a_younger_table_does_not_hide_the_past_of_one_whose_name_holds_its_name(driver: Any) -> None:
+    driver.create(TableSpec("counts_per_hour", parse_schema("k STRING"), ("k",)))
+    driver.counts()
+    with driver.reader() as reader:
+        assert reader.query("SELECT count(*) FROM counts_per_hour", 1).rows == [[0]]
+        with pytest.raises(EpochTrimmed, match='"counts" begins with epoch 2'):
+            reader.query('SELECT count(*) FROM counts_per_hour JOIN "Counts" USING (k)', 1)
+
+
 def test_another_store_in_its_place_is_noticed(driver: Any, kit: Any, tmp_path: Path) -> None:
     driver.counts()
     driver.put({"a": 1})

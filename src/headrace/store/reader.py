@@ -8,6 +8,7 @@ trimmed and that it is still part of the store's ledger.
 from __future__ import annotations
 
 import datetime as dt
+import re
 import sqlite3
 import threading
 import time
@@ -381,7 +382,8 @@ class Snapshot:
             live = {name: r for name, r in seen.tables.items() if r.state == "live"}
             columns = {name: dict(r.spec.layout.kinds()) for name, r in live.items()}
             statement = self._reader.prepared(sql, live, columns)
-            mentioned = sql.lower()
+            # Whole words: "opens" is not mentioned by "opens_per_hour", and may be younger than the epoch asked for.
+            mentioned = set(re.findall(r"\w+", sql.lower()))
             with _views(seen, {name: r for name, r in live.items() if name.lower() in mentioned}):
                 return self._run(seen.db, statement, columns)
 
