@@ -18,6 +18,7 @@ from typing_extensions import Self
 
 from headrace.definitions import TableDef
 from headrace.errors import FunctionFailed
+from headrace.lanes.ties import Ties
 from headrace.plan.choose import TablePlan
 from headrace.schema import arrow_schema, nullable
 from headrace.spark.frames import Rows, Shape
@@ -68,6 +69,7 @@ class Outcome:
     parts: Change | None = None
     index: Mapping[str, IndexChange] = field(default_factory=dict)
     rejects: Sequence[Reject] = ()
+    ties: Sequence[Ties] = ()
 
 
 class Memory(Protocol):

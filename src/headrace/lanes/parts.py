@@ -119,7 +119,8 @@ class ExactSumPart(Part):
         return (_EXACT.subtract(stored[0], gone[0]), left) if left else (None, 0)
 
     def final(self, surgeon: Surgeon, function: JvmExpression, kept: Sequence[Column]) -> Column | JvmExpression:
-        return F.when(kept[1] > 0, kept[0].cast(self.result))
+        tolerant = function.evalContext().evalMode().toString() == "TRY"
+        return F.when(kept[1] > 0, kept[0].try_cast(self.result) if tolerant else kept[0].cast(self.result))
 
 
 class ExactAveragePart(ExactSumPart):

@@ -22,6 +22,7 @@ from pyspark.sql import types as T
 from headrace.errors import Bug
 from headrace.lanes.base import InputChange, Lane, LaneContext, Outcome, TableChange, frame_path, refuse_twice
 from headrace.lanes.difference import subtract, take
+from headrace.lanes.ties import TieCheck, Ties
 from headrace.lanes.tolerance import same_within
 from headrace.plan.choose import Occurrence
 from headrace.schema import encode_keys
@@ -102,6 +103,7 @@ class RecomputeLane(Lane):
         self.indexes: list[OccurrenceIndex] = []
         if not context.plan.whole:
             self.indexes = [OccurrenceIndex(context, i, o) for i, o in enumerate(context.plan.occurrences)]
+        self.checks = [TieCheck(context.door, context.table, check) for check in context.plan.orders if not check.proved]
 
     def registrations(self) -> list[Registration]:
         return [index.registration() for index in self.indexes]
@@ -136,7 +138,7 @@ class RecomputeLane(Lane):
     def run(self, changes: Mapping[str, InputChange], gear: Gear, only: frozenset[bytes] | None = None) -> Outcome:
         changes = {name: change for name, change in changes.items() if name in self.context.live_inputs}
         if self.context.plan.whole or not changes:
-            return Outcome(self._whole(changes, gear))
+            return self._whole(changes, gear)
         found = {index.name: self._tuples(index, changes[index.input], gear) for index in self.indexes if index.input in changes}
         if only is not None:
             found = {name: (before.only(only), after.only(only)) for name, (before, after) in found.items()}
@@ -147,12 +149,12 @@ class RecomputeLane(Lane):
         for name in self.context.live_inputs:
             old = self._old_rows(name, touched) if name != linear else self._shape(name).empty()
             before[name], after[name] = self._overlay(name, old, changes.get(name), found)
-        change = self._difference(before, after, gear)
+        change, ties = self._difference(before, after, gear)
         index = {
             name: IndexChange(removed_rows=list(dict.fromkeys(gone.rows)), tuples=come.tuples, rows=come.rows)
             for name, (gone, come) in found.items()
         }
-        return Outcome(change, index=index)
+        return Outcome(change, index=index, ties=ties)
 
     def _tuples(self, index: OccurrenceIndex, change: InputChange, gear: Gear) -> tuple[Tuples, Tuples]:
         before = index.tuples(change.before, gear) if change.before.num_rows else Tuples([], [])
@@ -199,7 +201,17 @@ class RecomputeLane(Lane):
         kept = old.filter(pa.array([row not in gone for row in old.column(column).to_pylist()], pa.bool_()))
         return before, pa.concat_tables([kept, came])
 
-    def _difference(self, before: Mapping[str, Rows], after: Mapping[str, Rows], gear: Gear) -> TableChange:
+    def _ties(self, rows: Mapping[str, Rows], gear: Gear) -> list[Ties]:
+        """Ties of checked orders in the rows that are computed over."""
+        if not self.checks:
+            return []
+        loaded = self.context.door.load_all(rows, gear)
+        found = [ties for check in self.checks if (ties := check.find(loaded, gear)) is not None]
+        if found and self.context.table.on_tie == "stop":
+            raise found[0].as_error(self.context.table)
+        return found
+
+    def _difference(self, before: Mapping[str, Rows], after: Mapping[str, Rows], gear: Gear) -> tuple[TableChange, list[Ties]]:
         """Both answers, side by side, subtracted as bags."""
         with ThreadPoolExecutor(2) as pool:
             old = pool.submit(self._answer, before, gear)
@@ -208,9 +220,9 @@ class RecomputeLane(Lane):
         gone_rows, come_rows = take(old.result(), gone), take(new, come)
         gone_keys, come_keys = self._keys(gone_rows), self._keys(come_rows)
         refuse_twice(self.context.table, self.context.key, come_keys, come_rows)
-        return self._settled(TableChange(gone_keys, gone_rows, come_keys, come_rows))
+        return self._settled(TableChange(gone_keys, gone_rows, come_keys, come_rows)), self._ties(after, gear)
 
-    def _whole(self, changes: Mapping[str, InputChange], gear: Gear) -> TableChange:
+    def _whole(self, changes: Mapping[str, InputChange], gear: Gear) -> Outcome:
         """The function over everything, against everything that is stored."""
         rows_of, linear = self.context.rows_of, self._linear_in(changes)
         everything: dict[str, Rows] = {}
@@ -220,7 +232,8 @@ class RecomputeLane(Lane):
             everything[name] = rows_of.all_rows(name, changes.get(name), self.context.table.name)
         if linear is not None:
             change = changes[linear]
-            return self._difference({**everything, linear: change.before}, {**everything, linear: change.after}, "large")
+            settled, ties = self._difference({**everything, linear: change.before}, {**everything, linear: change.after}, "large")
+            return Outcome(settled, ties=ties)
         new = self._answer(everything, "large")
         chunks = list(self.context.store.fetch_all(self.context.table.name))
         stored_keys = [key for keys, _ in chunks for key in keys]
@@ -229,7 +242,8 @@ class RecomputeLane(Lane):
         come_rows = take(new, come)
         come_keys = self._keys(come_rows)
         refuse_twice(self.context.table, self.context.key, come_keys, come_rows)
-        return self._settled(TableChange([stored_keys[i] for i in gone], take(stored, gone), come_keys, come_rows))
+        whole = TableChange([stored_keys[i] for i in gone], take(stored, gone), come_keys, come_rows)
+        return Outcome(self._settled(whole), ties=self._ties(everything, "large"))
 
     def _settled(self, change: TableChange) -> TableChange:
         """Rows whose sums of doubles moved by less than a tenth of the tolerance stay as they are stored."""

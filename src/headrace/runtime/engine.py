@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from headrace.clock import Clock
 from headrace.lanes.base import InputChange, Lane, Outcome
+from headrace.lanes.ties import Ties
 from headrace.log.topic import Topic
 from headrace.runtime.blame import BadRow, Blame, without_rows
 from headrace.runtime.generation import Generation, Workshop
@@ -53,6 +54,8 @@ class Engine:
     clock: Clock
     steps: Steps
     force_gear: Gear | None = None
+    ties: dict[str, Ties] = field(default_factory=dict)
+    """The newest ties of each table that had some."""
     rejects: int = 0
     """How many rows of the newest epoch were put aside."""
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "lane"))
@@ -88,6 +91,7 @@ class Engine:
         with self.steps.step("compute", taken.number):
             outcomes = self._compute(taken, sources, gear)
             writes = self._writes(sources, outcomes)
+            self.ties.update({name: outcome.ties[0] for name, outcome in outcomes.items() if outcome.ties})
             self.rejects = len(writes.rejects)
         with self.steps.step("commit", taken.number):
             return self.holder.commit(self.entry(taken, sources, rejects=writes.rejects), writes)
@@ -111,8 +115,11 @@ class Engine:
         outcomes: dict[str, Outcome] = {}
         for level in self.workshop.app.levels():
             due = [table.name for table in level if any(name in changes for name in table.reads)]
-            for name, outcome in zip(due, self._pool.map(lambda n: self._run_lane(n, changes, gear), due), strict=True):
-                outcomes[name] = outcome
+            runs = [self._pool.submit(self._run_lane, name, changes, gear) for name in due]
+            # When one fails, the others must not go on behind the back of whoever computes the epoch again.
+            wait(runs)
+            for name, run in zip(due, runs, strict=True):
+                outcomes[name] = outcome = run.result()
                 if outcome.change:
                     changes[name] = outcome.change.as_input(door.shapes[name])
         return outcomes

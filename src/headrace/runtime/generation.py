@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as attribute
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from headrace.plan.fingerprint import normalised, source_fingerprint
 from headrace.plan.tree import parse
 from headrace.runtime.references import Reference, load_reference
 from headrace.runtime.rows import SourceReader, StoredRows
+from headrace.schema import RESERVED, arrow_type
 from headrace.settings import Settings
 from headrace.spark.errors import spark_errors
 from headrace.spark.frames import Shape
@@ -58,7 +60,7 @@ class Workshop:
     topics: Mapping[str, Topic]
     readers: Mapping[str, SourceReader]
     references: Mapping[str, Reference]
-    tables: dict[str, Planned] = field(default_factory=dict)
+    tables: dict[str, Planned] = attribute(default_factory=dict)
 
     @classmethod
     def open(cls, app: AppDef, place: Place, settings: Settings, sessions: Sessions) -> Workshop:
@@ -127,15 +129,46 @@ def reference_rows(reference: Reference, shape: Shape) -> pa.Table:
 
 
 def _check_columns(table: TableDef, columns: T.StructType) -> None:
-    seen: dict[str, str] = {}
-    for name in columns.names:
-        if name.lower() in seen:
+    """Names must be a table's own, each once, and types must be ones that can be kept."""
+    seen: set[str] = set()
+    for field in columns.fields:
+        names = [field.name]
+        if is_window(field.dataType):
+            names = [f"{field.name}_start", f"{field.name}_end"]
+        for name in names:
+            if name.lower() in seen:
+                raise DefinitionError(
+                    f'table "{table.name}" has two columns "{name}"',
+                    details=["a window w is kept as w_start and w_end"] if len(names) > 1 else [],
+                    origin=table.origin,
+                    hint='.alias("another_name"), or AS another_name in SQL',
+                )
+            seen.add(name.lower())
+        if field.name in RESERVED or field.name.startswith("_hr_"):
             raise DefinitionError(
-                f'table "{table.name}" has two columns "{name}"',
+                f'table "{table.name}" has a column "{field.name}", a name that Headrace uses itself',
                 origin=table.origin,
-                hint='.alias("another_name"), or AS another_name in SQL',
+                hint=f'.alias("{field.name.lstrip("_")}")',
             )
-        seen[name.lower()] = name
+        _check_type(table, field)
+
+
+def _check_type(table: TableDef, field: T.StructField) -> None:
+    try:
+        kept = not isinstance(field.dataType, T.NullType) and arrow_type(field.dataType) is not None
+    except DefinitionError:
+        kept = False
+    if not kept:
+        raise DefinitionError(
+            f'table "{table.name}": column "{field.name}" of type {field.dataType.simpleString()} cannot be kept',
+            origin=table.origin,
+            hint="cast it to STRING, a number or a time",
+        )
+
+
+def is_window(kind: T.DataType) -> bool:
+    """Whether a column is a window: a struct of two times."""
+    return isinstance(kind, T.StructType) and kind.names == ["start", "end"]
 
 
 class Generation:

@@ -7,23 +7,25 @@
      ├─ epochs, as rows come; a heartbeat and `tidy` beside them
      └─ let go
 
-A JVM that dies is replaced, at most three times; everything else that fails ends the run with an error that names it.
+A JVM that dies is replaced, at most three times; an epoch in which a Python worker dies is computed again, at most three times.
+Everything else that fails ends the run with an error that names it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.clock import Clock, SystemClock
 from headrace.definitions import AppDef
 from headrace.durations import parse_duration
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, WorldError
 from headrace.place import Place
 from headrace.runtime.engine import Engine
 from headrace.runtime.generation import Generation, Workshop
@@ -32,7 +34,7 @@ from headrace.runtime.protocol import Steps
 from headrace.runtime.rebuild import due, rebuild
 from headrace.runtime.sequencer import Sequencer
 from headrace.settings import Settings
-from headrace.spark.errors import SparkDied
+from headrace.spark.errors import SparkDied, WorkerDied, is_dead
 from headrace.spark.session import forget_dead_sessions, start_sessions
 from headrace.store.fence import Holder, RunFolder, take_over
 from headrace.store.marks import Marks
@@ -42,6 +44,9 @@ BEAT_S = 1.0
 TIDY_S = 5.0
 PURITY_S = 60.0
 JVM_DEATHS = 3
+WORKER_DEATHS = 3
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -155,10 +160,12 @@ class Runner:
                             targets = engine.ends()
                         self._keep_up(engine, targets)
                     break
-                except SparkDied:
+                except Exception as error:
+                    if not _jvm_died(error):
+                        raise
                     deaths += 1
                     if deaths > JVM_DEATHS or self._stop.is_set():
-                        raise
+                        raise _died_too_often(error, deaths, self.place) from error
                     restored = False
                     self._say(Event(f"Spark's JVM died; starting another one ({deaths} of {JVM_DEATHS})", level="warning"))
                     forget_dead_sessions()
@@ -202,10 +209,13 @@ class Runner:
                 self.lifecycle.run()
                 self._say(Event("running", epoch=holder.head.epoch, tables=tuple(workshop.tables)))
                 yield engine
-            holder.release()
         finally:
             if engine is not None:
                 engine.close()
+            # This process may live on without the app, or begin again with another JVM: nobody should wait for it. Where the
+            # store is not ours any more, there is nothing to let go of.
+            with contextlib.suppress(HeadraceError, sqlite3.Error):
+                holder.release()
             holder.store.close()
 
     def _take_over(self, workshop: Workshop, restored: bool) -> Holder:
@@ -222,7 +232,7 @@ class Runner:
     def _prepare(self, engine: Engine) -> None:
         """The first epoch of a new store; rebuilds where the app was edited."""
         while engine.holder.head.epoch == 0:
-            engine.create()
+            self._outliving_workers(engine.create)
         engine.workshop.check_purity()
         self._say_what_else_changed(engine)
         what = due(engine)
@@ -236,7 +246,7 @@ class Runner:
         if what.why:
             self._say(Event("rebuilding from the log", rows=rows, tables=tuple(what.why)))
         began = time.perf_counter()
-        while rebuild(engine, what) is None:
+        while self._outliving_workers(lambda: rebuild(engine, what)) is None:
             continue
         if what.why:
             self._say(Event("rebuilt", epoch=engine.holder.head.epoch, ms=round((time.perf_counter() - began) * 1000)))
@@ -297,12 +307,17 @@ class Runner:
 
     def _one_epoch(self, engine: Engine, sequencer: Sequencer, ranges: Any) -> None:
         began = time.perf_counter()
+        known_ties = set(engine.ties)
         taken = engine.take(ranges)
-        head = engine.epoch(taken)
+        head = self._outliving_workers(lambda: engine.epoch(taken))
         seconds = time.perf_counter() - began
         if head is None:
             return
         sequencer.took(taken.rows, seconds)
+        for name in engine.ties.keys() - known_ties:
+            ties = engine.ties[name]
+            text = f'table "{name}": rows tie in {ties.why}, such as {ties.example}; one of the right answers is shown'
+            self._say(Event(text, epoch=head.epoch, tables=(name,), level="warning"))
         with self._committed:
             self._rows += taken.rows
             self._epochs += 1
@@ -319,6 +334,16 @@ class Runner:
                 )
             )
 
+    def _outliving_workers(self, compute: Callable[[], T]) -> T:
+        """Compute, and compute again when a Python worker died: nothing has happened before the commit."""
+        for deaths in range(1, WORKER_DEATHS + 1):
+            try:
+                return compute()
+            except WorkerDied as error:
+                why = error.details[0] if error.details else ""
+                self._say(Event(f"{error.message}, {why}; again ({deaths} of {WORKER_DEATHS})", level="warning"))
+        return compute()
+
     def _tidy(self, engine: Engine) -> None:
         """Seal segments, trim history: a small piece at a time, so that rows do not wait."""
         with engine.steps.step("tidy", engine.holder.head.epoch):
@@ -329,6 +354,24 @@ class Runner:
 
     def _say(self, event: Event) -> None:
         self._report(event)
+
+
+def _jvm_died(error: Exception) -> bool:
+    """Whether an error comes of the JVM's end: that has many faces, but the world's other errors are not among them."""
+    if isinstance(error, WorldError):
+        return isinstance(error, SparkDied)
+    return is_dead(error)
+
+
+def _died_too_often(error: Exception, deaths: int, place: Place) -> SparkDied:
+    return SparkDied(
+        "Spark's JVM died" + (f" {deaths} times" if deaths > 1 else ""),
+        details=[
+            *(error.details if isinstance(error, SparkDied) else [type(error).__name__]),
+            f"what it said itself is in {place.tmp / 'spark' / 'jvm.log'}",
+        ],
+        hint="more memory for it: HEADRACE_SPARK_MEMORY; or smaller epochs: HEADRACE_MAX_ROWS_PER_EPOCH",
+    )
 
 
 def _kept(history: str | None) -> timedelta | None:

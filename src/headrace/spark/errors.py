@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
 from collections.abc import Iterator
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PySparkException
 
 from headrace.definitions import TableDef
-from headrace.errors import DefinitionError, FunctionFailed, HeadraceError, WorldError
+from headrace.errors import Bug, DefinitionError, FunctionFailed, HeadraceError, WorldError
 
 _HINTS = {
     "DIVIDE_BY_ZERO": "try_divide(a, b), which gives NULL",
@@ -35,17 +38,14 @@ def condition(error: BaseException) -> str:
     """Spark's name for what went wrong: DIVIDE_BY_ZERO."""
     name = error.getCondition() if isinstance(error, PySparkException) else None
     if not name:
-        found = re.search(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]", str(error))
+        found = re.search(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]", _text(error))
         name = found.group(1) if found else ""
     return str(name)
 
 
 def one_line(error: BaseException) -> str:
     """The reason without Spark's advice about its own settings, its SQLSTATE and its traces."""
-    if isinstance(error, PySparkException):
-        text = error.getMessage() if hasattr(error, "getMessage") and error.getMessage() else str(error)
-    else:
-        text = str(error)
+    text = _text(error)
     python = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception): .*)$", text, re.M)
     if "PythonException" in text or "Traceback (most recent call last)" in text:
         return python[-1] if python else "the Python function failed"
@@ -57,14 +57,41 @@ def one_line(error: BaseException) -> str:
     return text.strip().rstrip(";")
 
 
+def _text(error: BaseException) -> str:
+    if isinstance(error, Py4JJavaError):
+        # Spark wraps what a task raised in exceptions of its own: the innermost one says what went wrong.
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.getMessage() or cause.toString())
+    message = error.getMessage() if isinstance(error, PySparkException) else None
+    return str(message or error)
+
+
 def is_dead(error: BaseException) -> bool:
     """Whether the JVM itself is gone."""
     if isinstance(error, (Py4JNetworkError, ConnectionError)):
         return True
     text = str(error)
-    return (isinstance(error, Py4JError) and ("Answer from Java side is empty" in text or "trying to connect" in text)) or (
-        "SparkContext was shut down" in text or "stopped SparkContext" in text
-    )
+    if isinstance(error, Py4JError) and ("Answer from Java side is empty" in text or "trying to connect" in text):
+        return True
+    if "SparkContext was shut down" in text or "stopped SparkContext" in text:
+        return True
+    # Rows that break off in the middle may be the first that we hear of it, a moment before the process is really gone.
+    return _jvm_ended(_MOMENT_S if isinstance(error, (EOFError, OSError, pa.ArrowException)) else 0)
+
+
+_MOMENT_S = 2.0
+
+
+def _jvm_ended(within_s: float) -> bool:
+    """Whether the JVM that this process started has ended; of one that was borrowed we know nothing."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(within_s)
+    return process.poll() is not None
 
 
 class WorkerDied(WorldError):
@@ -87,6 +114,8 @@ def spark_errors(table: TableDef) -> Iterator[None]:
     except Exception as error:
         if is_dead(error):
             raise SparkDied("Spark's JVM died", details=[f'while table "{table.name}" was computed']) from error
+        if condition(error).startswith("INTERNAL_ERROR"):
+            raise Bug(f'table "{table.name}" could not be computed', details=[one_line(error)], origin=table.origin) from error
         hint = next((h for name, h in _HINTS.items() if condition(error).startswith(name)), None)
         if not isinstance(error, (PySparkException, Py4JError)):
             raise

@@ -61,6 +61,9 @@ _LARGE = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.files.maxPartitionBytes": "64m",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Segments hold the proleptic calendar, as Arrow does: dates before 1582 are what they say.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
 
 
