@@ -39,11 +39,16 @@ def jvm_expression(surgeon: Surgeon, root: JvmNode, expression: Planned) -> JvmE
     """
     origin = expression.origin
     if origin is None:
-        assert expression.cls == "Literal", f"{expression} stands nowhere in the plan"
+        assert expression.cls in ("Literal", "One"), f"{expression} stands nowhere in the plan"
         return surgeon.expression(F.lit(1))  # the planner's one constant, where a component of a tuple does not apply
     found = surgeon.node(root, origin.path).expressions().apply(origin.ordinal)
     for child in origin.subpath:
         found = found.children().apply(child)
+    kind = found.getClass().getSimpleName()
+    if kind == "OuterReference":
+        found = found.e()  # a subquery's name for a column of the query around it, where the tuple belongs
+    elif kind == "Alias" and expression.cls == "AttributeReference":
+        found = found.toAttribute()  # the column that the alias makes, seen from above it
     if not expression.children:
         return found
     return found.withNewChildren(surgeon.seq(jvm_expression(surgeon, root, child) for child in expression.children))
