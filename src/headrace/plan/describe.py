@@ -7,21 +7,20 @@ from headrace.plan.traits import ONE
 
 
 def describe(plan: TablePlan) -> list[str]:
-    """Lines for people: the lane and why, the partition, what an epoch costs, and what to beware of."""
-    lines = [f"{plan.table}: {plan.lane}, because {'; '.join(plan.reasons)}"]
-    lines.append(f"  key: {_key(plan)}")
+    """Lines for people: why this lane, the key, the partition, what an epoch costs, and what to know. Warnings stand apart."""
+    lines = [f"because {'; '.join(plan.reasons)}"]
+    lines.append(f"key: {_key(plan)}")
     if plan.merge is not None:
         groups = ", ".join(map(str, plan.merge.grouping)) or "one group of everything"
-        lines.append(f"  groups by {groups}")
+        lines.append(f"groups by {groups}")
     if plan.lane == "recompute" and not plan.whole:
         lines += [_partition(o) for o in plan.occurrences]
-        lines.append("  two runs, over the rows as they were and as they are, subtracted")
-    lines.append(f"  an epoch reads {_cost(plan)}")
-    lines += [f"  {o.why}: ties are {'impossible' if o.proved else 'looked for'}" for o in plan.orders]
-    lines += [f"  trusted: {name}() depends on its arguments alone" for name in plan.trusted]
-    lines += [f'  "{column}" agrees with batch within a tolerance: {why}' for column, why in plan.approximate.items()]
-    lines += [f"  warning: {text}" for text in (*plan.warnings, *plan.decided_by_double)]
-    return lines + [f"  try: {text}" for text in plan.suggestions]
+        lines.append("two runs, over the rows as they were and as they are, subtracted")
+    lines.append(f"an epoch reads {_cost(plan)}")
+    lines += [f"{o.why}: ties are {'impossible' if o.proved else 'looked for'}" for o in plan.orders]
+    lines += [f"trusted: {name}() depends on its arguments alone" for name in plan.trusted]
+    lines += [f'"{column}" agrees with batch within a tolerance: {why}' for column, why in plan.approximate.items()]
+    return lines + [f"try: {text}" for text in plan.suggestions]
 
 
 def _key(plan: TablePlan) -> str:
@@ -32,7 +31,7 @@ def _key(plan: TablePlan) -> str:
 
 def _partition(occurrence: Occurrence) -> str:
     parts = [str(e) for e in occurrence.tuple if e != ONE]
-    return f"  {occurrence.input} by {', '.join(parts)}" if parts else f"  {occurrence.input} whole"
+    return f"{occurrence.input} by {', '.join(parts)}" if parts else f"{occurrence.input} whole"
 
 
 def _cost(plan: TablePlan) -> str:

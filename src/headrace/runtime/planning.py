@@ -29,6 +29,8 @@ def plan_app(app: AppDef, place: Place, settings: Settings) -> list[TableReport]
     )
     workshop = Workshop.open(app, place, settings, sessions)
     return [
-        TableReport(name, planned.plan.lane, tuple(describe(planned.plan)), planned.plan.warnings)
+        TableReport(
+            name, planned.plan.lane, tuple(describe(planned.plan)), (*planned.plan.warnings, *planned.plan.decided_by_double)
+        )
         for name, planned in workshop.tables.items()
     ]

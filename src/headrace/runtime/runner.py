@@ -43,6 +43,8 @@ POLL_S = 0.005
 BEAT_S = 1.0
 TIDY_S = 5.0
 PURITY_S = 60.0
+REBUILT_PER_S = 300_000
+"""Rows per second that a rebuild takes in, roughly: for what is said before it begins."""
 JVM_DEATHS = 3
 WORKER_DEATHS = 3
 
@@ -244,7 +246,8 @@ class Runner:
             self._say(Event(f'table "{name}" has left the app: it is hidden until `headrace table drop {name}`', tables=(name,)))
         rows = sum(end for parts in engine.used().values() for end in parts.values())
         if what.why:
-            self._say(Event("rebuilding from the log", rows=rows, tables=tuple(what.why)))
+            text = f"rebuilding from the log: {rows:,} rows, about {1 + rows // REBUILT_PER_S} s"
+            self._say(Event(text, rows=rows, tables=tuple(what.why)))
         began = time.perf_counter()
         while self._outliving_workers(lambda: rebuild(engine, what)) is None:
             continue
@@ -351,6 +354,8 @@ class Runner:
                 topic.tidy()
             policies = {name: _kept(planned.table.history) for name, planned in engine.workshop.tables.items()}
             engine.holder.store.trim(engine.holder.generation, policies)
+            # Else the checkpoint of thousands of pages falls into the commit of some epoch.
+            engine.holder.store.checkpoint()
 
     def _say(self, event: Event) -> None:
         self._report(event)
