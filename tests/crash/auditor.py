@@ -21,20 +21,21 @@ PAUSE_S = 0.005
 def main(store: Path) -> None:
     """Look until told to end."""
     looks, epochs, wrong, last = 0, set(), [], 0
-    with Reader(store) as reader:
-        while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
-            try:
-                answer = reader.query(BOOKS)
-            except HeadraceError as error:
-                # The app is only being made: there is no store yet, or no table in it.
-                if epochs:
-                    wrong.append(str(error))
-                continue
-            looks += 1
-            epochs.add(answer.epoch)
-            if len(set(answer.rows[0])) != 1 or answer.epoch < last:
-                wrong.append(f"epoch {answer.epoch} after {last}: {answer.rows[0]}")
-            last = answer.epoch
+    reader = None
+    while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
+        try:
+            reader = reader or Reader(store)
+            answer = reader.query(BOOKS)
+        except HeadraceError as error:
+            # The app is only being made: there is no store yet, or no table in it.
+            if epochs:
+                wrong.append(str(error))
+            continue
+        looks += 1
+        epochs.add(answer.epoch)
+        if len(set(answer.rows[0])) != 1 or answer.epoch < last:
+            wrong.append(f"epoch {answer.epoch} after {last}: {answer.rows[0]}")
+        last = answer.epoch
     print(json.dumps({"looks": looks, "epochs": len(epochs), "wrong": wrong[:10]}), flush=True)
 
 
