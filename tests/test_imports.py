@@ -24,7 +24,7 @@ ORDER = [
     {"lanes"},
     {"plan"},
     {"spark"},
-    {"validation", "sources", "topics", "running", "where"},
+    {"validation", "topics", "running", "where"},
     {"definitions", "statement"},
     {"store"},
     {"log"},

@@ -57,8 +57,14 @@ def due(engine: Engine) -> Due:
     kept = {r.spec.physical for name in workshop.tables for r in engine.registrations(name)}
     kept |= {physical(source, "rows") for source in engine.generation.copied}
     memory = [name for name, r in stored.items() if r.hidden and name not in kept]
-    copies = [source for source in sorted(engine.generation.copied) if physical(source, "rows") not in stored]
+    copies = [source for source in sorted(engine.generation.copied) if _copies_differ(engine, stored, source)]
     return Due(why, tuple(copies), tuple(sorted(live - set(workshop.tables))), tuple(memory))
+
+
+def _copies_differ(engine: Engine, stored: Mapping[str, Registration], source: str) -> bool:
+    """Copies that are not there, or that lack a column which the topic was given since."""
+    old = stored.get(physical(source, "rows"))
+    return old is None or old.spec != engine.copies_registration(source).spec
 
 
 def _reason(engine: Engine, stored: Mapping[str, Registration], name: str) -> str | None:
