@@ -1,24 +1,23 @@
 """Ingest: durable rows per second of one producer, from Arrow and from JSON lines by the law of rows.
 
-    python bench/ingest.py [--seconds 3] [--folder DIR] [--json]
-
-Each append of 1,000 rows is fsynced and published before the next one begins. The baseline in the same run is the disk
-alone: the same bytes appended to one file, each 1,000 rows followed by an fsync.
+python -m bench ingest
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from bench.bench import Bench, Options
+from bench.results import Result
 from headrace.log import RowReader, Topic
 from headrace.schema import parse_schema
 
@@ -45,14 +44,14 @@ def json_rows() -> bytes:
     return b"".join(json.dumps(row | {"time": row["time"].isoformat()}).encode() + b"\n" for row in rows)
 
 
-def rate(append: Callable[[], object], seconds: float) -> float:
+def rate(append: Callable[[], object], seconds: float) -> int:
     """Rows per second of appends of a thousand rows, after one to warm up."""
     append()
     calls, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
         append()
         calls += 1
-    return calls * ROWS / (time.perf_counter() - began)
+    return round(calls * ROWS / (time.perf_counter() - began))
 
 
 def topic(folder: Path, name: str, partitions: int) -> Topic:
@@ -67,8 +66,8 @@ def topic(folder: Path, name: str, partitions: int) -> Topic:
     )
 
 
-def disk_alone(folder: Path, seconds: float) -> float:
-    """Appends of the same size and fsyncs, without a log."""
+def disk_alone(folder: Path, seconds: float) -> int:
+    """Appends of the same size, each with its fsync, without a log."""
     data = arrow_rows().combine_chunks().to_batches()[0].serialize().to_pybytes()
     fd = os.open(folder / "alone", os.O_RDWR | os.O_CREAT)
     try:
@@ -77,34 +76,47 @@ def disk_alone(folder: Path, seconds: float) -> float:
         os.close(fd)
 
 
-def main() -> None:
-    """Measure and print."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seconds", type=float, default=3)
-    options.add_argument("--folder", type=Path, help="on the disk to measure; default: a temporary one")
-    options.add_argument("--json", action="store_true")
-    chosen = options.parse_args()
-    found: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
+def from_arrow(folder: Path, partitions: int, seconds: float) -> int:
+    """Arrow tables through `Producer.append`, every row checked."""
+    producer, rows, sequence = topic(folder, f"arrow{partitions}", partitions).producer("bench"), arrow_rows(), count(1)
+    return rate(lambda: producer.append(rows, sequence=next(sequence)), seconds)
+
+
+def from_json(folder: Path, partitions: int, seconds: float) -> int:
+    """JSON lines read by the law of rows, then appended."""
+    producer, lines, sequence = topic(folder, f"json{partitions}", partitions).producer("bench"), json_rows(), count(1)
+    reader = RowReader(SCHEMA)
+    return rate(lambda: producer.append_parsed(reader.json_lines(lines), sequence=next(sequence)), seconds)
+
+
+ARROW = "ingest from Arrow, one producer, one partition, durable appends of 1,000 rows"
+JSON = "ingest from JSON lines, one producer, one partition, durable appends of 1,000 rows"
+ARROW_FOUR = "ingest from Arrow, one producer, four partitions by key"
+JSON_FOUR = "ingest from JSON lines, one producer, four partitions by key"
+
+
+def answer(options: Options) -> list[Result]:
+    """Each for some seconds; the baseline is the disk alone."""
+    seconds, found = 1.5 if options.quick else 10, []
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        found["disk alone"] = disk_alone(folder, chosen.seconds)
-        rows, lines, reader = arrow_rows(), json_rows(), RowReader(SCHEMA)
-        for partitions in (1, 4):
-            arrow = topic(folder, f"arrow{partitions}", partitions).producer("bench")
-            sequence = iter(range(1 << 60))
-            found[f"Arrow, {partitions} partition(s)"] = rate(
-                lambda to=arrow, n=sequence: to.append(rows, sequence=next(n)), chosen.seconds
-            )
-            text = topic(folder, f"json{partitions}", partitions).producer("bench")
-            found[f"JSON lines, {partitions} partition(s)"] = rate(
-                lambda to=text, n=sequence: to.append_parsed(reader.json_lines(lines), sequence=next(n)), chosen.seconds
-            )
-    if chosen.json:
-        print(json.dumps({"unit": "rows/s", **{question: round(value) for question, value in found.items()}}))
-    else:
-        for question, value in found.items():
-            print(f"{question:28} {value:12,.0f} rows/s  {value / found['disk alone']:6.2f} x the disk alone")
+        alone = disk_alone(folder, seconds)
+        options.say(f"the disk alone: {alone:,} rows/s")
+        for question, measure, partitions, limit in (
+            (ARROW, from_arrow, 1, 500_000),
+            (JSON, from_json, 1, 150_000),
+            (ARROW_FOUR, from_arrow, 4, None),
+            (JSON_FOUR, from_json, 4, None),
+        ):
+            value = measure(folder, partitions, seconds)
+            options.say(f"{question}: {value:,} rows/s")
+            found.append(Result(question, "rows/s", value, alone, limit, "more", judged_by_value=True))
+    return found
 
 
-if __name__ == "__main__":
-    main()
+STORY = """
+Each append of 1,000 rows is fsynced and published before the next one begins. The baseline is the disk alone: the same bytes
+appended to one file, each 1,000 rows followed by an fsync. With four partitions each append is four frames and four fsyncs.
+"""
+
+BENCH = Bench("ingest", (ARROW, JSON, ARROW_FOUR, JSON_FOUR), STORY, answer)
