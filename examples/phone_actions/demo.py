@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -50,7 +51,7 @@ class Child:
     """A process of the demo, in a group of its own, so that Ctrl-C reaches only this program."""
 
     def __init__(self, name: str, command: list[str], data: Path, *, keep_last_line: bool = False) -> None:
-        self.log = data / f"{name}.log"
+        self.name, self.log = name, data / f"{name}.log"
         self.last: dict[str, int] = {}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -134,18 +135,14 @@ class Window:
             )
         return self._newest
 
-    def close(self) -> None:
-        """Let go of the store."""
-        if self._reader is not None:
-            self._reader.close()
-
 
 class Screen:
     """Live tables on a terminal; plain lines every few seconds elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(console=console, refresh_per_second=4, transient=False) if console.is_terminal else None
+        self._live = Live(console=console, refresh_per_second=4) if console.is_terminal else None
+        self._lines: list[Text] = []
         self._began = self._said = time.monotonic()
 
     def __enter__(self) -> Screen:
@@ -154,26 +151,41 @@ class Screen:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.hold()
+
+    def hold(self) -> None:
+        """The tables stay as they are; what is said from now on stands below them."""
         if self._live:
             self._live.stop()
+            self._live = None
 
     def say(self, text: str, style: str = "") -> None:
         """A line that stays."""
-        self._console.print(Text(f"{time.monotonic() - self._began:6.1f} s  {text}", style=style), soft_wrap=True)
+        self.print(f"{time.monotonic() - self._began:6.1f} s  {text}", style)
 
-    def print(self, text: str) -> None:
-        """What another program said, as it said it."""
-        self._console.print(Text(text), soft_wrap=True)
+    def print(self, text: str, style: str = "") -> None:
+        """Text as it is."""
+        self._lines.append(Text(text, style=style))
+        self._console.print(self._lines[-1], soft_wrap=True)
 
     def show(self, state: str, moment: Moment, counts: dict[str, int]) -> None:
         """The tables as they are now."""
         line = reader_line(counts)
         if self._live:
-            self._live.update(Group(Text(), _heading(state, moment), _tables(moment), _verdict(counts)))
+            self._live.update(view(state, moment, counts))
         elif time.monotonic() - self._said >= PLAIN_LINE_S:
             self._said = time.monotonic()
             shown = f"epoch {moment.epoch}, {moment.events:,} events used" if moment.epoch else "starting"
             self.say(f"{state}: {shown}; reader: {line}")
+
+    def picture(self, file: Path, seen: Group) -> None:
+        """Everything that was said, with the tables as they were seen, as an SVG."""
+        console = Console(record=True, width=104, file=io.StringIO(), force_terminal=True, highlight=False)
+        for line in self._lines:
+            if "look around" not in line.plain:
+                console.print(line, soft_wrap=True)
+        console.print(seen)
+        console.save_svg(str(file), title="make demo")
 
 
 def reader_line(counts: dict[str, int]) -> str:
@@ -183,6 +195,11 @@ def reader_line(counts: dict[str, int]) -> str:
     'closes <= opens: 4,812 reads, 0 broken'
     """
     return f"closes <= opens: {counts.get('reads', 0):,} reads, {counts.get('broken', 0):,} broken"
+
+
+def view(state: str, moment: Moment, counts: dict[str, int]) -> Group:
+    """The tables, under what the app says of itself, above what the reader says."""
+    return Group(Text(), _heading(state, moment), _tables(moment), _verdict(counts))
 
 
 def _heading(state: str, moment: Moment) -> Text:
@@ -216,6 +233,7 @@ class Demo:
         self.place = Place.of("phone_actions", data)
         self.window = Window(self.place.store)
         self.children: list[Child] = []
+        self.at_work: set[Child] = set()
         self.app: Child | None = None
         self.reader: Child | None = None
         self.phones: Child | None = None
@@ -249,6 +267,7 @@ class Demo:
         before = self.window.look()
         reads = self.reader.last.get("reads", 0) if self.reader else 0
         self.screen.say(f"kill -9 {self.app.process.pid}    (epoch {before.epoch}, the phones and the reader go on)", "bold red")
+        self.at_work.discard(self.app)
         self.app.kill()
         at = time.monotonic()
         self.app = self._start_app()
@@ -268,15 +287,15 @@ class Demo:
         assert self.phones is not None
         assert self.reader is not None
         assert self.app is not None
-        appended = self.phones.stop().get("appended", 0)
+        appended = self._stop(self.phones).get("appended", 0)
         self.screen.say(f"the phones are stopped: {appended:,} events were appended")
         self.asked_to_end.clear()
         taken = self._watch_until(lambda: self.window.look().events >= appended, "the app to take every event")
         epoch = self.window.look().epoch
         if taken:
             self.screen.say(f"the app has taken all of them: epoch {epoch}")
-        self.app.stop()
-        counts = self.reader.stop()
+        self._stop(self.app)
+        counts = self._stop(self.reader)
         self.screen.say(
             f"the app is stopped; reader: {reader_line(counts)}", "bold red" if counts.get("broken") else "bold green"
         )
@@ -305,8 +324,9 @@ class Demo:
         while not reached():
             if self.asked_to_end.is_set():
                 return False
-            if self.app is not None and not self.app.alive:
-                raise Failed(f"the app has ended by itself:\n{_tail(self.app.log)}")
+            for child in self.at_work:
+                if not child.alive:
+                    raise Failed(f"{child.name} has ended by itself:\n{_tail(child.log)}")
             if time.monotonic() > due and not reached():
                 raise Failed(f"waited {PATIENCE_S:g} s for {what}:\n{_tail(self.data / 'app.log')}")
             self._show()
@@ -329,7 +349,12 @@ class Demo:
     def _start(self, name: str, command: list[str], *, keep_last_line: bool = False) -> Child:
         child = Child(name, command, self.data, keep_last_line=keep_last_line)
         self.children.append(child)
+        self.at_work.add(child)
         return child
+
+    def _stop(self, child: Child) -> dict[str, int]:
+        self.at_work.discard(child)
+        return child.stop()
 
     def _start_app(self) -> Child:
         return self._start("app", [*HEADRACE, "run", "app.py"])
@@ -338,7 +363,6 @@ class Demo:
         """Leave nothing behind."""
         for child in self.children:
             child.end()
-        self.window.close()
 
 
 class Failed(Exception):
@@ -371,10 +395,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The phone actions app, killed and started again on screen.")
     parser.add_argument("--seconds", type=float, help="end after so many seconds; default: Ctrl-C")
     parser.add_argument("--rate", type=int, default=1000, help="events per second")
+    parser.add_argument("--picture", type=Path, help="keep what was shown as an SVG")
     options = parser.parse_args()
     try:
         with fresh_data() as data:
-            return play(Demo(data, Screen(Console(highlight=False)), seconds=options.seconds, rate=options.rate))
+            demo = Demo(data, Screen(Console(highlight=False)), seconds=options.seconds, rate=options.rate)
+            code = play(demo)
+            if options.picture and demo.app and demo.reader:
+                shown = view(f"app pid {demo.app.process.pid}", demo.window.look(), demo.reader.last)
+                demo.screen.picture(options.picture, shown)
+            return code
     except Failed as problem:
         print(problem, file=sys.stderr)
         return 3
