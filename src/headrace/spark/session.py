@@ -8,6 +8,7 @@ the two gears could give different rows.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql.udf import UserDefinedFunction
 
 from headrace.errors import DefinitionError
 from headrace.spark.java import java_home
@@ -165,3 +167,7 @@ def forget_dead_sessions() -> None:
             SparkContext._gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
+    # Functions of the user's module remember what they were in the JVM that is gone; nothing else than a search finds them all.
+    for thing in gc.get_objects():
+        if type(thing) is UserDefinedFunction:
+            thing._judf_placeholder = None
