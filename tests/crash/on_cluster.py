@@ -23,7 +23,7 @@ from headrace.testing.trial import Trial
 
 WORDS = ("ant", "bee", "cat", "dog", "eel")
 ROWS = 3_000
-SEGMENT_BYTES = 16_000
+SEGMENT_BYTES = 4_000
 
 
 def build(flags: str) -> hr.App:

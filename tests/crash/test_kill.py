@@ -21,9 +21,7 @@ ALL = [f"{side}:{step}" for step in STEPS for side in ("before", "after")]
 
 def strike_everywhere(books: Project, points: list[str]) -> None:
     """Start the app again and again, each time to die at another point, while tellers work and an auditor looks."""
-    # A topic is there once its app has been loaded; the first epoch is struck as well.
-    books.call("topic", "create", "deposits")
-    books.call("topic", "create", "transfers")
+    books.call("topic", "create")
     with contextlib.ExitStack() as stack:
         tellers = [stack.enter_context(working(Path(teller.__file__), books.data / "log", name)) for name in ("anna", "bert")]
         looking = stack.enter_context(working(Path(auditor.__file__), books.store))

@@ -36,7 +36,7 @@ from headrace.runtime.sequencer import Sequencer
 from headrace.settings import Settings
 from headrace.spark.errors import SparkDied, WorkerDied, is_dead
 from headrace.spark.session import forget_dead_sessions, start_sessions
-from headrace.store.fence import Holder, RunFolder, take_over
+from headrace.store.fence import Holder, RunFolder, refuse_while_alive, take_over
 from headrace.store.marks import Marks
 
 POLL_S = 0.005
@@ -155,6 +155,8 @@ class Runner:
         deaths = 0
         targets: dict[str, dict[int, int]] | None = None
         try:
+            # Whoever starts a second one by mistake need not wait for Spark to hear so.
+            refuse_while_alive(RunFolder(self.place.run))
             while True:
                 try:
                     with self._opened(restored) as engine:

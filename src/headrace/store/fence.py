@@ -161,6 +161,15 @@ def judge(old: Process, run: RunFolder) -> Process | None:
     return old if old.near else None
 
 
+def refuse_while_alive(run: RunFolder) -> None:
+    """Say at once what `take_over` would say later: another one is at work. Silence promises nothing."""
+    beat = run.read_beat()
+    if beat is None or not beat.process.near or not beat.process.alive:
+        return
+    if run.clock.now_us() < beat.heartbeat + YOUNG_US:
+        raise _already_running(beat.process)
+
+
 def _beat_of(process: Process, run: RunFolder) -> int | None:
     beat = run.read_beat()
     return beat.heartbeat if beat is not None and beat.process == process else None
@@ -227,8 +236,10 @@ class Holder:
 
     def release(self) -> None:
         """End cleanly: the next start need not judge a process that lives on without the app."""
-        self.store.release(self.generation)
-        self._run.rest(self.generation)
+        try:
+            self.store.release(self.generation)
+        finally:
+            self._run.rest(self.generation)
 
 
 def take_over(
