@@ -146,6 +146,6 @@ def test_what_plan_says(plan: Plan) -> None:
     assert "where only events changed, none of its old rows" in text
     ordered = plan("SELECT k, count(*) FROM events GROUP BY k ORDER BY k")
     text = "\n".join(describe(ordered))
-    assert "because count(1) unite from parts" in text
+    assert "because the parts of count(1) unite" in text
     assert any("ORDER BY at the end is ignored" in warning for warning in ordered.warnings)
     assert 'name the column "count(1)": ... AS count' in text

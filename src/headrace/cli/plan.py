@@ -31,8 +31,8 @@ def command(app: AppArgument = None, data: Data = None, store: StoreAt = None, j
     for number, plan in enumerate(plans):
         if number:
             output.say("")
-        first, *rest = plan.lines or (f"{plan.name}: {plan.lane}",)
-        output.say(first)
+        because, *rest = plan.lines
+        output.say(f"{plan.name}: {plan.lane}, {because}")
         for text in rest:
             output.say(f"  {text}")
         for warning in plan.warnings:

@@ -198,7 +198,7 @@ class _Planner:
         if reason is not None:
             return "recompute", [reason], None
         functions = ", ".join(map(str, aggregates(node))) or "its distinct rows"
-        return "merge", [f"{functions} unite from parts"], describe_merge(self.traits, node)
+        return "merge", [f"the parts of {functions} unite"], describe_merge(self.traits, node)
 
     def _loses(self) -> bool:
         return any(
