@@ -227,7 +227,7 @@ def _decimal(name: str, kind: T.DecimalType, python: bool) -> Judge:
             raise _type(name, what, value)
         if not found:
             return Decimal(0).scaleb(-kind.scale)
-        if found.adjusted() > 38 or found.adjusted() < -38 or abs(found) >= limit:
+        if found.adjusted() > 38 or found.adjusted() < -38 or found.copy_abs() >= limit:
             raise _range(name, what, value)
         exact = found.quantize(step, context=_EXACT)
         if exact != found:
