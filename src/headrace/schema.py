@@ -265,8 +265,21 @@ def arrow_schema(schema: T.StructType) -> pa.Schema:
 
 
 def nullable(schema: T.StructType) -> T.StructType:
-    """The same columns, each of which may be null."""
-    return T.StructType([T.StructField(f.name, f.dataType, True, f.metadata) for f in schema.fields])
+    """The same columns, each of which may be null, and everything in them too.
+
+    Arrow cannot hold a null struct whose fields may not be null, which Spark has wherever an outer join or CASE makes one.
+    """
+    return T.StructType([T.StructField(f.name, _nullable_within(f.dataType), True, f.metadata) for f in schema.fields])
+
+
+def _nullable_within(kind: T.DataType) -> T.DataType:
+    if isinstance(kind, T.StructType):
+        return nullable(kind)
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_nullable_within(kind.elementType), True)
+    if isinstance(kind, T.MapType):
+        return T.MapType(_nullable_within(kind.keyType), _nullable_within(kind.valueType), True)
+    return kind
 
 
 def python_values(column: Column) -> list[Any]:

@@ -28,7 +28,7 @@ from headrace.plan.fingerprint import normalised, source_fingerprint
 from headrace.plan.tree import parse
 from headrace.runtime.references import Reference, load_reference
 from headrace.runtime.rows import SourceReader, StoredRows
-from headrace.schema import RESERVED, arrow_type
+from headrace.schema import RESERVED, arrow_type, nullable
 from headrace.settings import Settings
 from headrace.spark.errors import spark_errors
 from headrace.spark.frames import Shape
@@ -81,7 +81,7 @@ class Workshop:
         with spark_errors(table):
             frame = self.door.empty_call(table)
             root = self.door.surgeon("small").analysed(frame)
-            text, columns = root.toJSON(), frame.schema
+            text, columns = root.toJSON(), nullable(frame.schema)
         inputs = {name: self._input(name) for name in table.reads}
         plan = plan_table(parse(text), table, inputs)
         _check_columns(table, columns)

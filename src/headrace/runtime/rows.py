@@ -124,8 +124,12 @@ class SourceReader:
         }
         users = {f.name for f in self.shape.columns.fields}
         return pa.Table.from_arrays(
-            [stored.column(f.name) if f.name in users else made[f.name] for f in schema], schema=schema
+            [_as_type(stored.column(f.name), f.type) if f.name in users else made[f.name] for f in schema], schema=schema
         ).combine_chunks()
+
+
+def _as_type(column: Any, kind: pa.DataType) -> Any:
+    return column if column.type.equals(kind) else column.cast(kind)
 
 
 def as_copies(rows: pa.Table, shape: Shape) -> pa.Table:

@@ -19,11 +19,12 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.definitions import TableDef
 from headrace.errors import DefinitionError
-from headrace.schema import arrow_schema
+from headrace.schema import arrow_schema, nullable
 from headrace.spark.frames import SOURCE_HIDDEN, Rows, Shape, frame_over, relation
 from headrace.spark.session import Sessions
 from headrace.spark.surgery import Surgeon
@@ -144,7 +145,16 @@ class Door:
 
     def run(self, frame: DataFrame) -> pa.Table:
         """Run a frame and take its rows, in the types of `schema.arrow_type`."""
-        return conform(frame.toArrow(), frame.schema)
+        return collected(frame)
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """A frame's rows, in our Arrow types; whatever stands in a column may be null."""
+    wanted = nullable(frame.schema)
+    if any(f.dataType != w.dataType for f, w in zip(frame.schema.fields, wanted.fields, strict=True)):
+        numbered = frame.toDF(*[f"c{i}" for i in range(len(wanted))])
+        frame = numbered.select(*[F.col(f"c{i}").cast(f.dataType) for i, f in enumerate(wanted.fields)])
+    return conform(frame.toArrow(), wanted)
 
 
 def conform(rows: pa.Table, schema: StructType) -> pa.Table:
@@ -198,7 +208,7 @@ class Template:
 
     def run(self, loaded: Mapping[str, Loaded], gear: Gear) -> pa.Table:
         """The plan's answer over these rows."""
-        return conform(self.frame(loaded, gear).toArrow(), self.schema)
+        return collected(self.frame(loaded, gear))
 
     @staticmethod
     def _leaf_like(surgeon: Surgeon, old: Any, new: Any, gear: Gear) -> Any:
@@ -241,4 +251,4 @@ class Query:
 
     def run(self, loaded: Mapping[str, Loaded], gear: Gear) -> pa.Table:
         """The query's answer over these rows."""
-        return conform(self.frame(loaded, gear).toArrow(), self.schema)
+        return collected(self.frame(loaded, gear))
