@@ -414,7 +414,8 @@ class Snapshot:
         """What the epochs after `after`, up to this one, did to a table."""
         with self._page() as seen:
             found, registration = self._found(seen, name)
-            if after < max(registration.history_from, registration.since - 1):
+            untrimmed = registration.history_from <= registration.since
+            if after < registration.history_from and not (after == 0 and untrimmed):
                 _refuse_trimmed(found, registration, after)
             lay = registration.spec.layout
             versions = _versions(seen, found, lay, after)
