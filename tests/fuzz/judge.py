@@ -1,0 +1,175 @@
+"""Runs a case and says what came of it: equal, refused, failed alike, or a finding."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import traceback
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from headrace import App
+from headrace.batch import Answers
+from headrace.definitions import AppDef
+from headrace.errors import DefinitionError, FunctionFailed
+from headrace.runtime.protocol import CrashPoint
+from headrace.schema import arrow_schema, encode_keys, parse_schema
+from headrace.settings import Settings
+from headrace.testing import Trial
+from headrace.verify import VerifyReport
+from tests.fuzz import rows
+from tests.fuzz.case import Case
+
+SETTINGS = Settings(spark_master="local[2]", spark_memory="1g")
+
+
+@dataclass
+class Verdict:
+    """What came of a case; `finding` is None where all is well."""
+
+    finding: str | None = None
+    refused: dict[str, str] = field(default_factory=dict)
+    tables: int = 0
+    lanes: Counter[str] = field(default_factory=Counter)
+    failed: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The finding without its values: what must stay the same while a case is made smaller."""
+        text = (self.finding or "").splitlines()
+        return re.sub(r"\d+|'[^']*'|\"[^\"]*\"", "#", text[0])[:60] if text else ""
+
+
+def app_of(case: Case, folder: Path) -> AppDef:
+    """The case's app."""
+    app = App("fuzz")
+    by = ("k",) if case.by_key else ()
+    for name, schema in rows.SCHEMAS.items():
+        app.topic(name, schema, partitions=case.partitions, partition_by=by)
+    app.reference("r", folder / "r.parquet")
+    for table in case.tables:
+        if table.text.startswith("lambda"):
+            app.table(eval(table.text, {"F": F, "Window": Window}), key=table.key, name=table.name)
+        else:
+            app.sql(table.name, table.text, key=table.key)
+    return app.definition()
+
+
+def judge(case: Case) -> Verdict:
+    """Run the case."""
+    verdict = Verdict()
+    with tempfile.TemporaryDirectory(prefix="headrace-fuzz-") as name:
+        folder = Path(name)
+        schema = arrow_schema(parse_schema(rows.R))
+        pq.write_table(pa.Table.from_pylist(list(case.reference), schema=schema), folder / "r.parquet")
+        trial = None
+        try:
+            trial, case = _opened(case, folder, verdict)
+            if trial is not None:
+                _epochs(trial, case, verdict, folder)
+        except Exception:
+            verdict.finding = f"{_last(_trace())}\n{_trace()}"
+        finally:
+            if trial is not None:
+                trial.abandon()
+    return verdict
+
+
+def _trace() -> str:
+    """The trace without the JVM's frames and those of libraries."""
+    lines = [
+        line
+        for line in traceback.format_exc().splitlines()
+        if not line.startswith("\tat ") and not set(line.strip()) <= set("^~")
+    ]
+    return "\n".join(line[:1500] for line in lines)
+
+
+def _last(text: str) -> str:
+    return text.strip().splitlines()[-1]
+
+
+def _opened(case: Case, folder: Path, verdict: Verdict) -> tuple[Trial | None, Case]:
+    """A trial of what is left when refused tables are taken out."""
+    while case.tables:
+        verdict.tables = len(case.tables)
+        try:
+            return Trial(app_of(case, folder), folder / f"data{len(case.tables)}", settings=SETTINGS), case
+        except DefinitionError as error:
+            found = re.search(r'table "(t\d+)"', error.message)
+            if found is None:
+                raise
+            verdict.refused[found.group(1)] = error.render()
+            if "INTERNAL" in str(error.__cause__) or "missing from" in error.render():
+                verdict.finding = f"our own surgery breaks: {error.render()}\n{_trace()}"
+                return None, case
+            case = case.without([found.group(1)])
+    verdict.tables = 0
+    return None, case
+
+
+def _epochs(trial: Trial, case: Case, verdict: Verdict, folder: Path) -> None:
+    verdict.lanes.update(
+        planned.plan.lane + ("!" if planned.plan.whole else "") for planned in trial.engine.workshop.tables.values()
+    )
+    for epoch in case.epochs:
+        if epoch.restart:
+            trial.restart(app_of(case, folder))
+        for topic, schema in rows.SCHEMAS.items():
+            some = [row for name, row in epoch.rows if name == topic]
+            if some:
+                trial.append(topic, pa.Table.from_pylist(some, schema=arrow_schema(parse_schema(schema))))
+        crash = CrashPoint.parse(epoch.crash) if epoch.crash else None
+        try:
+            trial.epoch(gear=epoch.gear, crash=crash)  # type: ignore[arg-type]
+        except FunctionFailed as error:
+            verdict.failed = error.render()
+            if not _batch_fails(trial):
+                verdict.finding = f"live fails, batch does not: {error.message}\n{error.render()}\n{_trace()}"
+            return
+        if epoch.verify and _differs(trial, verdict):
+            return
+    _differs(trial, verdict)
+
+
+def _differs(trial: Trial, verdict: Verdict) -> bool:
+    try:
+        report = trial.verify()
+    except FunctionFailed as error:
+        verdict.finding = f"batch fails, live does not: {error.message}\n{error.render()}\n{_trace()}"
+        return True
+    if not report.ok:
+        verdict.finding = _found(report)
+    return not report.ok
+
+
+def _found(report: VerifyReport) -> str:
+    said = list(report.findings)
+    for table in report.tables:
+        if table.different:
+            said.append(f'table "{table.name}": {table.different} rows differ')
+            said += [f"  key {d.key}: the table has {d.live}, batch {d.batch}" for d in table.first]
+    return "\n".join(said)
+
+
+def _batch_fails(trial: Trial) -> bool:
+    """Whether the batch job over the same rows fails as well, or gives one key twice."""
+    workshop = trial.engine.workshop
+    prefix = {name: dict(enumerate(topic.ends())) for name, topic in workshop.topics.items()}
+    try:
+        with Answers(workshop, prefix) as answers:
+            for name, planned in workshop.tables.items():
+                key = planned.plan.key
+                if key is not None:
+                    keys = [k for chunk in answers.rows(name) for k in encode_keys(chunk, key)]
+                    if len(set(keys)) < len(keys):
+                        return True
+    except FunctionFailed:
+        return True
+    return False
