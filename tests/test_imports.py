@@ -25,7 +25,7 @@ ORDER = [
     {"plan"},
     {"spark"},
     {"validation", "topics", "running", "where"},
-    {"definitions", "statement"},
+    {"definitions", "statement", "functions"},
     {"store"},
     {"log"},
     {"schema", "settings", "clock", "origin", "errors", "place", "apps", "durations"},

@@ -18,13 +18,14 @@ from typing import Any
 
 from headrace.app import App, Reference, Table, Topic
 from headrace.errors import HeadraceError, NotAvailable
+from headrace.functions import latest, now, random
 from headrace.live import Run
 from headrace.log.position import Position
 from headrace.reading import Rows
 
 __version__ = "0.1.0"
 
-__all__ = ["App", "HeadraceError", "Position", "Reference", "Rows", "Run", "Table", "Topic"]
+__all__ = ["App", "HeadraceError", "Position", "Reference", "Rows", "Run", "Table", "Topic", "latest", "now", "random"]
 
 # What the documentation of later versions shows. Asking for one says so, instead of "has no attribute".
 _LATER = frozenset(
