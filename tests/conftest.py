@@ -12,10 +12,13 @@ from pyspark.sql import SparkSession
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One session for all tests. Who needs other settings takes `spark.newSession()`."""
+    """One session for all tests. Who needs other settings takes `spark.newSession()`.
+
+    HEADRACE_TEST_MASTER=local-cluster[2,1,1024] runs the same tests on executors that are processes of their own.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(os.environ.get("HEADRACE_TEST_MASTER", "local[2]"))
         .appName("headrace-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")
