@@ -15,7 +15,7 @@ from . import auditor, bank, teller
 from .kit import Project, finish, wait_until, working
 
 BANK = Path(bank.__file__)
-FEW = ["after:commit", "before:commit", "after:compute", "before:deliver", "after:tidy"]
+FEW = ["after:commit", "before:commit", "before:deliver", "after:tidy"]
 ALL = [f"{side}:{step}" for step in STEPS for side in ("before", "after")]
 
 
