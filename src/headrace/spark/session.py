@@ -127,6 +127,10 @@ def _start(master: str, memory: str, scratch: Path | None, name: str) -> SparkSe
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    # When the JVM dies, whoever asked it for something hears of it; a trace of the server for accumulators tells nobody more.
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
     # PySpark logs every analysis error with its JVM trace; ours is the place that tells people.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).disabled = True
