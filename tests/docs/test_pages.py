@@ -12,6 +12,7 @@ from tests.docs.pages import DOCS, play
 
 PROJECT = DOCS.parent
 PAGES = [PROJECT / "README.md", DOCS / "start.md", DOCS / "concepts.md"]
+LINKING = [PROJECT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(PROJECT.glob("examples/*/README.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -23,7 +24,7 @@ def test_every_block_of_a_page_runs_and_prints_what_it_says(
         assert said.printed == said.expected, said.command
 
 
-@pytest.mark.parametrize("page", [PROJECT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(PROJECT.glob("examples/*/README.md"))])
+@pytest.mark.parametrize("page", LINKING)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     missing = []
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
