@@ -148,7 +148,7 @@ class RecomputeLane(Lane):
         after: dict[str, Rows] = {}
         for name in self.context.live_inputs:
             old = self._old_rows(name, touched) if name != linear else self._shape(name).empty()
-            before[name], after[name] = self._overlay(name, old, changes.get(name), found)
+            before[name], after[name] = self._overlay(name, old, changes.get(name), found, linear=name == linear)
         change, ties = self._difference(before, after, gear)
         index = {
             name: IndexChange(removed_rows=list(dict.fromkeys(gone.rows)), tuples=come.tuples, rows=come.rows)
@@ -179,7 +179,13 @@ class RecomputeLane(Lane):
         return self.context.rows_of.by_identity(name, list(rows))
 
     def _overlay(
-        self, name: str, old: pa.Table, change: InputChange | None, found: Mapping[str, tuple[Tuples, Tuples]]
+        self,
+        name: str,
+        old: pa.Table,
+        change: InputChange | None,
+        found: Mapping[str, tuple[Tuples, Tuples]],
+        *,
+        linear: bool,
     ) -> tuple[Rows, Rows]:
         """The input as it was and as it is, from its old rows and this epoch's change."""
         if change is None:
@@ -189,11 +195,12 @@ class RecomputeLane(Lane):
         gone = set(change.before.column(column).to_pylist())
         with_tuple = {row for index in self.indexes if index.input == name for row in found[index.name][1].rows}
         came = change.after.filter(pa.array([row in with_tuple for row in change.after.column(column).to_pylist()], pa.bool_()))
+        if linear:
+            return change.before, came
         if not gone:
             return old, pa.concat_tables([old, came])
-        before = old if self._linear_in({name: change}) != name else change.before
-        missing = gone - set(old.column(column).to_pylist())
-        if before is old and missing:
+        before, missing = old, gone - set(old.column(column).to_pylist())
+        if missing:
             lost = change.before.filter(
                 pa.array([row in missing for row in change.before.column(column).to_pylist()], pa.bool_())
             )
