@@ -1,0 +1,158 @@
+"""Recompute: by partition, linear, whole; the same rows in both gears."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace import App
+from headrace.errors import FunctionFailed
+from headrace.spark.query import Gear
+from tests.lanes.kit import lane, run, trial
+
+BOTH = pytest.mark.parametrize("gear", ["small", "large"])
+
+
+def shop() -> App:
+    app = App("shop")
+    app.topic("orders", "id INT, sku STRING, n INT")
+    app.topic("payments", "id INT, order_id INT, amount INT")
+    return app
+
+
+ORDERS = [{"id": 1, "sku": "a", "n": 2}, {"id": 2, "sku": "b", "n": 1}, {"id": 3, "sku": None, "n": None}]
+PAYMENTS = [
+    {"id": 10, "order_id": 1, "amount": 5},
+    {"id": 11, "order_id": 1, "amount": 5},
+    {"id": 12, "order_id": None, "amount": 1},
+]
+EPOCHS = [{"orders": ORDERS[:1]}, {"payments": PAYMENTS[:1]}, {"orders": ORDERS[1:], "payments": PAYMENTS[1:]}]
+
+
+@BOTH
+def test_a_left_join_replaces_the_unmatched_row(tmp_path: Path, gear: Gear):
+    app = shop()
+    app.sql(
+        "paid",
+        "SELECT o.id, p.id AS payment, p.amount FROM orders o LEFT JOIN payments p ON o.id = p.order_id",
+        key=["id", "payment"],
+    )
+    with run(app, tmp_path, EPOCHS, gear) as running:
+        assert lane(running, "paid") == "recompute"
+        assert running.rows("paid", as_of=2) == [{"id": 1, "payment": None, "amount": None}]
+        assert [(row["id"], row["payment"]) for row in running.rows("paid")] == [(1, 10), (1, 11), (2, None), (3, None)]
+
+
+@BOTH
+def test_joins_of_every_kind_and_subqueries(tmp_path: Path, gear: Gear):
+    app = shop()
+    on = "orders o {} JOIN payments p ON o.id = p.order_id"
+    for kind in ("INNER", "RIGHT", "FULL"):
+        app.sql(kind.lower(), f"SELECT o.id, p.id AS payment, o.n FROM {on.format(kind)}", key=["id", "payment"])
+    for kind in ("LEFT SEMI", "LEFT ANTI"):
+        app.sql(kind.lower().replace(" ", "_"), f"SELECT o.* FROM {on.format(kind)}", key="id")
+    conditions = {
+        "has": "EXISTS (SELECT 1 FROM payments p WHERE p.order_id = o.id)",
+        "has_not": "NOT EXISTS (SELECT 1 FROM payments p WHERE p.order_id = o.id)",
+        "among": "id IN (SELECT order_id FROM payments)",
+        "not_among": "id NOT IN (SELECT order_id FROM payments)",
+        "twice": "(SELECT count(*) FROM payments p WHERE p.order_id = o.id) > 1",
+        "beyond": "n >= (SELECT count(*) FROM payments)",
+    }
+    for name, condition in conditions.items():
+        app.sql(name, f"SELECT * FROM orders o WHERE {condition}", key="id")
+    with run(app, tmp_path, EPOCHS, gear) as running:
+        ids = {name: [row["id"] for row in running.rows(name)] for name in (*conditions, "left_semi", "left_anti")}
+        assert ids == {
+            "has": [1],
+            "has_not": [2, 3],
+            "among": [1],
+            "not_among": [],
+            "twice": [1],
+            "beyond": [],
+            "left_semi": [1],
+            "left_anti": [2, 3],
+        }
+        assert [row["payment"] for row in running.rows("full")] == [12, 10, 11, None, None]
+
+
+@BOTH
+def test_new_rows_of_a_linear_input_need_none_of_its_old_rows(tmp_path: Path, gear: Gear):
+    app = shop()
+    app.sql("stock", "SELECT sku, sum(n) AS n FROM orders GROUP BY sku")
+    app.sql("priced", "SELECT p.id, o.sku, p.amount FROM payments p JOIN orders o ON o.id = p.order_id", key="id")
+    app.sql("cross_checked", "SELECT p.id, s.sku FROM payments p JOIN stock s ON p.amount > s.n", key=["id", "sku"])
+    with run(app, tmp_path, [*EPOCHS, {"payments": [{"id": 13, "order_id": 2, "amount": 2}]}], gear) as running:
+        assert "payments" in running.engine.workshop.tables["priced"].plan.linear
+        assert lane(running, "cross_checked") == "recompute!"
+        assert [row["id"] for row in running.rows("priced")] == [10, 11, 13]
+
+
+@BOTH
+def test_tables_that_change_together(tmp_path: Path, gear: Gear):
+    """Linear in each, and both changed: then the old rows of both are needed."""
+    app = shop()
+    app.sql("ordered", "SELECT sku, sum(n) AS n FROM orders GROUP BY sku")
+    app.sql("latest", "SELECT sku, max(id) AS id, count(*) % 2 AS odd FROM orders GROUP BY sku")
+    app.sql("both", "SELECT o.sku, o.n, l.id FROM ordered o JOIN latest l ON o.n % 2 = l.odd", key=["sku", "id"])
+    epochs = [{"orders": [{"id": i, "sku": "abc"[i % 3], "n": i % 2}]} for i in range(7)]
+    with run(app, tmp_path, epochs, gear) as running:
+        assert running.engine.workshop.tables["both"].plan.linear == {"ordered", "latest"}
+        assert lane(running, "both") == "recompute"
+
+
+@BOTH
+def test_windows_with_and_without_a_partition(tmp_path: Path, gear: Gear):
+    app = shop()
+    app.sql("ranked", "SELECT id, sku, row_number() OVER (PARTITION BY sku ORDER BY n DESC, id) AS place FROM orders", key="id")
+    app.sql("running_total", "SELECT id, sum(n) OVER (ORDER BY id) AS total FROM orders", key="id")
+    app.sql("top", "SELECT id, n FROM orders ORDER BY n DESC, id LIMIT 2", key="id")
+    epochs = [{"orders": [{"id": i, "sku": "ab"[i % 2], "n": i % 3}]} for i in range(5)]
+    with run(app, tmp_path, epochs, gear) as running:
+        assert [lane(running, name) for name in ("ranked", "running_total", "top")] == ["recompute", "recompute!", "recompute!"]
+        assert [row["total"] for row in running.rows("running_total")] == [0, 1, 3, 3, 4]
+        assert [row["id"] for row in running.rows("top")] == [1, 2]
+
+
+@BOTH
+def test_a_self_join_has_two_occurrences(tmp_path: Path, gear: Gear):
+    app = shop()
+    app.sql(
+        "pairs", "SELECT a.id, b.id AS other FROM orders a JOIN orders b ON a.sku = b.sku AND a.id < b.id", key=["id", "other"]
+    )
+    epochs = [{"orders": [{"id": i, "sku": "ab"[i % 2]}, {"id": i + 10, "sku": None}]} for i in range(4)]
+    with run(app, tmp_path, epochs, gear) as running:
+        assert [(row["id"], row["other"]) for row in running.rows("pairs")] == [(0, 2), (1, 3)]
+
+
+def test_a_key_given_twice_is_an_error_that_shows_both(tmp_path: Path):
+    app = shop()
+    app.sql("paid", "SELECT o.id, p.amount FROM orders o JOIN payments p ON o.id = p.order_id", key="id")
+    with trial(app, tmp_path) as running:
+        running.append("orders", ORDERS[:1])
+        running.append("payments", PAYMENTS[:1])
+        running.epoch()
+        running.append("payments", PAYMENTS[1:])
+        with pytest.raises(FunctionFailed, match="one key"):
+            running.epoch()
+
+
+@BOTH
+def test_bags_of_positions_union_and_explode(tmp_path: Path, gear: Gear):
+    """Tables without a key: the same rows, each as often as batch has them."""
+    app = App("bags")
+    app.topic("lines", "text STRING, words ARRAY<STRING>", partitions=2)
+    app.topic("more", "text STRING")
+    app.sql("words", "SELECT explode(split(text, ' ')) AS word FROM lines")
+    app.sql("both", "SELECT text FROM lines UNION ALL SELECT text FROM more UNION ALL SELECT upper(text) FROM lines")
+    app.sql("listed", "SELECT w FROM lines LATERAL VIEW OUTER explode(words) AS w WHERE text <> 'x'")
+    epochs = [
+        {"lines": [{"text": "a a b", "words": ["a", None, "a"]}, {"text": "", "words": []}]},
+        {"more": [{"text": "a"}, {"text": "a"}], "lines": [{"text": "a", "words": None}, {"text": "x", "words": ["z"]}]},
+    ]
+    with run(app, tmp_path, epochs, gear) as running:
+        assert {lane(running, name) for name in ("words", "both", "listed")} == {"append"}
+        assert sorted(row["word"] for row in running.rows("words")) == ["", "a", "a", "a", "b", "x"]
+        assert len(running.rows("both")) == 10
+        assert sorted(str(row["w"]) for row in running.rows("listed")) == ["None", "None", "None", "a", "a"]
