@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.docs.pages import DOCS, play
 
 PROJECT = DOCS.parent
 PAGES = [PROJECT / "README.md", DOCS / "start.md", DOCS / "concepts.md"]
+EXAMPLES = [page for page in sorted(PROJECT.glob("examples/*/README.md")) if "```console" in page.read_text()]
 LINKING = [PROJECT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(PROJECT.glob("examples/*/README.md"))]
 
 
@@ -22,6 +24,18 @@ def test_every_block_of_a_page_runs_and_prints_what_it_says(
     monkeypatch.chdir(tmp_path)
     for said in play(page):
         assert said.printed == said.expected, said.command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda page: page.parent.name)
+def test_every_command_of_an_example_runs_and_prints_what_its_page_says(
+    example: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / example.parent.name
+    shutil.copytree(example.parent, copy, ignore=shutil.ignore_patterns("headrace-data", "__pycache__"))
+    monkeypatch.chdir(copy)
+    for said in play(example):
+        assert not said.expected or said.printed == said.expected, said.command
 
 
 @pytest.mark.parametrize("page", LINKING)
