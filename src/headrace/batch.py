@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from headrace.clock import SystemClock
 from headrace.definitions import AppDef
 from headrace.lanes.base import refuse_twice
 from headrace.place import Place
+from headrace.running import has_store
 from headrace.runtime.generation import Planned, Workshop
 from headrace.schema import arrow_schema, encode_key, encode_keys, nullable
 from headrace.settings import Settings
@@ -33,6 +34,7 @@ from headrace.spark.session import start_sessions
 from headrace.store.base import Change, Finish, Generation, Head, Registration, TableSpec, Writes
 from headrace.store.ledger import LedgerRow
 from headrace.store.process import Process
+from headrace.store.reader import Reader
 from headrace.store.sqlite import SqliteStore
 
 Prefix = Mapping[str, Mapping[int, int]]
@@ -91,7 +93,7 @@ class Answers:
         rows = self.workshop.readers[name].files(ranges).rows
         assert isinstance(rows, StoredFiles), "files are asked for"
         without = self.left_out.get((table, name), frozenset())
-        return StoredFiles(rows.shape, rows.sealed, rows.rest, rows.event_time, tuple(sorted(without)))
+        return replace(rows, without=tuple(sorted(without)))
 
     def loaded(self, planned: Planned) -> dict[str, Loaded]:
         """Every input of a table: sources whole, tables as this batch has computed them."""
@@ -146,6 +148,7 @@ def run_batch(app: AppDef, place: Place, settings: Settings, progress: Progress 
     """Run every function over all rows that there are now, and put the answers into `batch.db`."""
     workshop = open_workshop(app, place, settings)
     prefix = {name: dict(enumerate(topic.ends())) for name, topic in workshop.topics.items()}
+    _set_clocks(workshop, place, prefix)
     unfinished = place.tmp / f"batch-{secrets.token_hex(4)}.db"
     try:
         with Answers(workshop, prefix, progress=progress) as answers:
@@ -158,6 +161,21 @@ def run_batch(app: AppDef, place: Place, settings: Settings, progress: Progress 
             with contextlib.suppress(FileNotFoundError):
                 unfinished.with_name(unfinished.name + suffix).unlink()
     return BatchReport(tables, place.batch_db)
+
+
+def _set_clocks(workshop: Workshop, place: Place, prefix: Prefix) -> None:
+    """`hr.now()` is the clock of the row's epoch; rows beyond the ledger get the one reading of this batch."""
+    if has_store(place):
+        with Reader(place.store) as reader:
+            clocks, used = workshop.set_clocks(reader.ledger), reader.offsets()
+    else:
+        clocks, used = workshop.set_clocks(list), {}
+    if clocks is not None:
+        beyond = {
+            name: {p: (used.get(name, {}).get(p, 0), end) for p, end in parts.items() if end > used.get(name, {}).get(p, 0)}
+            for name, parts in prefix.items()
+        }
+        clocks.note(beyond, SystemClock().now_us())
 
 
 def _into_store(workshop: Workshop, answers: Answers, path: Path, prefix: Prefix) -> list[tuple[str, int]]:

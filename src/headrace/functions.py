@@ -8,8 +8,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from headrace.errors import DefinitionError, NotAvailable
+from headrace.errors import DefinitionError
 from headrace.origin import Origin
+from headrace.schema import NOW
 
 POSITION = ("_partition", "_offset")
 _NEWEST = "_hr_newest"
@@ -47,12 +48,15 @@ def random(seed: int) -> Column:
 
 
 def now() -> Column:
-    """The clock of the row's epoch: due in a later version. `_appended`, when the row came into the log, is there already."""
-    raise NotAvailable(
-        "hr.now() is not available in this version",
-        origin=Origin.of_caller(),
-        hint='F.col("_appended"), the time at which the row was appended, which every run and batch see alike',
-    )
+    """The clock of the row's epoch, as the ledger has it: the same in every replay; in `batch`, rows beyond the ledger get the
+    batch's one reading. A column of a source's rows, to be used before any group-by or join; not in conditions, since rows do
+    not expire by it.
+
+        @app.table
+        def seen(events):
+            return events.select("phone_id", hr.now().alias("at"))
+    """
+    return F.col(NOW)
 
 
 def _columns(rows: DataFrame, given: str | Sequence[str], what: str) -> list[str]:

@@ -26,6 +26,9 @@ from headrace.errors import DefinitionError
 RESERVED = frozenset("_source _partition _offset _time _appended _extra _from _to _key _epoch _pane _timing _last".split())
 """Column names that are ours; other leading underscores, except `_hr_`, are the user's."""
 
+NOW = "_hr_now"
+"""The hidden column of `hr.now()`: the clock of the row's epoch."""
+
 # --- DDL ---------------------------------------------------------------------------------------------------------------
 
 _SIMPLE: dict[str, T.DataType] = {

@@ -119,6 +119,7 @@ def verify_workshop(workshop: Workshop, progress: Progress = silent) -> VerifyRe
         memory = _read_memory(reader, workshop)
         snapshot = reader.at(memory.epoch)
         prefix = reader.offsets(memory.epoch)
+        workshop.set_clocks(lambda: reader.ledger(upto=memory.epoch))
         ends = {name: dict(enumerate(topic.ends())) for name, topic in workshop.topics.items()}
         findings = [f"ledger: {text}" for text in check_ledger(place.store, ends)]
         left_out = {key: frozenset(rows) for key, rows in memory.left_out.items()}

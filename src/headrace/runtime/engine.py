@@ -81,7 +81,10 @@ class Engine:
         """Step `plan`, once the ranges are decided."""
         number = self.holder.head.epoch + 1
         with self.steps.step("plan", number):
-            return Taken(number, self.clock.now_us(), ranges)
+            taken = Taken(number, self.clock.now_us(), ranges)
+            if self.generation.clocks is not None:
+                self.generation.clocks.note(ranges, taken.clock_us)
+            return taken
 
     def epoch(self, taken: Taken) -> Head | None:
         """Read, compute and commit one epoch. None: it was not committed; compute it again."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from pathlib import Path
@@ -25,16 +25,18 @@ from headrace.log.topic import Topic
 from headrace.place import Place
 from headrace.plan.choose import Input, TablePlan, plan_table
 from headrace.plan.fingerprint import normalised, source_fingerprint
-from headrace.plan.tree import parse
+from headrace.plan.tree import Node, parse
+from headrace.runtime.clocks import Clocks
 from headrace.runtime.references import Reference, load_reference
 from headrace.runtime.rows import SourceReader, StoredRows
-from headrace.schema import RESERVED, arrow_type, nullable
+from headrace.schema import NOW, RESERVED, arrow_type, nullable
 from headrace.settings import Settings
 from headrace.spark.errors import spark_errors
 from headrace.spark.frames import Shape
 from headrace.spark.query import Door
 from headrace.spark.session import Sessions
 from headrace.store.base import Store
+from headrace.store.ledger import LedgerRow
 from headrace.topics import open_topic
 
 LANES: dict[str, type[Lane]] = {"append": AppendLane, "merge": MergeLane, "recompute": RecomputeLane}
@@ -48,6 +50,7 @@ class Planned:
     plan: TablePlan
     columns: T.StructType
     fingerprint: str
+    asks_now: bool
 
 
 @dataclass
@@ -83,11 +86,21 @@ class Workshop:
             root = self.door.surgeon("small").analysed(frame)
             text, columns = root.toJSON(), nullable(frame.schema)
         inputs = {name: self._input(name) for name in table.reads}
-        plan = plan_table(parse(text), table, inputs)
+        tree = parse(text)
+        plan = plan_table(tree, table, inputs)
         _check_columns(table, columns)
         fingerprint = source_fingerprint(table, inputs, self.app.timezone)
-        self.tables[table.name] = Planned(table, plan, columns, fingerprint)
+        self.tables[table.name] = Planned(table, plan, columns, fingerprint, asks_now(tree, table))
         shapes[table.name] = Shape(table.name, "table", columns)
+
+    def set_clocks(self, ledger: Callable[[], Iterable[LedgerRow]]) -> Clocks | None:
+        """Give `hr.now()` its readings, where a function asks for it."""
+        if not any(planned.asks_now for planned in self.tables.values()):
+            return None
+        clocks = Clocks.of(ledger())
+        for reader in self.readers.values():
+            reader.clocks = clocks
+        return clocks
 
     def check_purity(self) -> None:
         """Call every function again: a plan that is another one than at the start would make stream and batch differ."""
@@ -126,6 +139,22 @@ class Workshop:
 def reference_rows(reference: Reference, shape: Shape) -> pa.Table:
     """A reference's rows in the shape of a frame; its rows are numbered."""
     return reference.rows.append_column(shape.row_column, pa.array(range(reference.rows.num_rows), pa.int64()))
+
+
+def asks_now(root: Node, table: TableDef) -> bool:
+    """Whether a function asks for the clock of its rows' epochs."""
+    asks = False
+    for node in root.everything():
+        found = any(e.name == NOW for top in node.all_exprs() for e in top.walk()) if node.children else False
+        if found and node.cls in ("Filter", "Join"):
+            raise NotKeptUp(
+                f'table "{table.name}" cannot be kept up to date',
+                details=["a condition uses hr.now(), the clock of the row's own epoch: rows do not expire by it"],
+                origin=table.origin,
+                hint="keep hr.now() as a column; tables whose rows expire come in a later version",
+            )
+        asks = asks or found
+    return asks
 
 
 def _check_columns(table: TableDef, columns: T.StructType) -> None:
@@ -178,6 +207,7 @@ class Generation:
         self.workshop, self.store = workshop, store
         self.rows_of = StoredRows(store, workshop.door.shapes, workshop.readers)
         self.rows_of.leave_out(store.rejects())
+        self.clocks = workshop.set_clocks(store.ledger)
         self.lanes: dict[str, Lane] = {}
         for name, planned in workshop.tables.items():
             self.lanes[name] = self.lane(planned, store)

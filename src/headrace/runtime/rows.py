@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -13,7 +14,8 @@ from pyspark.sql import types as T
 
 from headrace.lanes.base import InputChange, RowsOfInputs, with_identity
 from headrace.log.topic import Topic
-from headrace.schema import arrow_schema, nullable, python_values
+from headrace.runtime.clocks import Clocks
+from headrace.schema import NOW, arrow_schema, nullable, python_values
 from headrace.spark.frames import POSITION_BITS, Rows, Shape, StoredFiles
 from headrace.store.base import Reject, Store
 
@@ -55,7 +57,8 @@ class SourceReader:
     topic: Topic
     shape: Shape
     event_time: str | None
-    left_out: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    clocks: Clocks | None = None
+    """Clock readings of the epochs, where a function asks for `hr.now()`."""
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> SourceRows:
         """The rows of these ranges as one table."""
@@ -78,8 +81,21 @@ class SourceReader:
             for path, first, last in slices.sealed:
                 sealed.append((str(path), partition, first, last))
                 rejects += self._rejects_in(str(path), partition, first, last)
-        files = StoredFiles(self.shape, sealed, pa.concat_tables(rests), self.event_time)
+        epochs = {p: self.clocks.arrays(self.shape.name, p) for p in ranges} if self.clocks else {}
+        files = StoredFiles(self.shape, sealed, pa.concat_tables(rests), self.event_time, epochs)
         return SourceRows(files, rejects, sum(stop - start for start, stop in ranges.values()))
+
+    def _clock_of(self, stored: pa.Table) -> Any:
+        """The clock of the epoch of each row."""
+        kind = pa.timestamp("us", tz="UTC")
+        if self.clocks is None:
+            return pa.nulls(stored.num_rows, kind)
+        partitions, offsets = stored.column("_partition").to_numpy(), stored.column("_offset").to_numpy()
+        readings = np.zeros(stored.num_rows, np.int64)
+        for partition in np.unique(partitions).tolist():
+            here = partitions == partition
+            readings[here] = self.clocks.at(self.shape.name, partition, offsets[here])
+        return pa.array(readings).cast(kind)
 
     def _split(self, stored: pa.Table) -> tuple[pa.Table, list[Reject]]:
         reason = stored.column("_reason")
@@ -120,6 +136,7 @@ class SourceReader:
             "_time": time,
             "_appended": stored.column("_appended"),
             "_extra": stored.column("_extra"),
+            NOW: self._clock_of(stored),
             self.shape.row_column: row,
         }
         users = {f.name for f in self.shape.columns.fields}

@@ -9,16 +9,20 @@ Every frame has the same shape in both gears, so that a path into an analysed pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import pandas_udf
 
-from headrace.schema import arrow_schema, nullable
+from headrace.schema import NOW, arrow_schema, nullable
 
 POSITION_BITS = 48
 """A source row's identity is partition * 2**48 + offset."""
@@ -32,6 +36,7 @@ SOURCE_HIDDEN = T.StructType(
         T.StructField("_time", T.TimestampType()),
         T.StructField("_appended", T.TimestampType()),
         T.StructField("_extra", T.StringType()),
+        T.StructField(NOW, T.TimestampType()),
     ]
 )
 """The hidden columns of a source's rows, in the order in which frames have them."""
@@ -76,10 +81,13 @@ class StoredFiles:
     sealed: Sequence[tuple[str, int, int, int]]
     rest: pa.Table
     event_time: str | None
+    epochs: Mapping[int, EpochClocks] = field(default_factory=dict)
+    """Per partition, where epochs begin and what their clocks say; empty where no function asks."""
     without: Sequence[int] = ()
     """Row identities that the table being computed leaves out (its own rejects)."""
 
 
+EpochClocks = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 Rows = pa.Table | StoredFiles
 
 
@@ -129,6 +137,7 @@ def _stored(spark: SparkSession, rows: StoredFiles) -> DataFrame:
                 ),
                 "_appended",
                 "_extra",
+                _clock(rows.epochs.get(partition)).alias(NOW),
                 row,
             )
         )
@@ -140,6 +149,20 @@ def _stored(spark: SparkSession, rows: StoredFiles) -> DataFrame:
     if rows.without:
         frame = frame.where(~F.col(shape.row_column).isin(list(rows.without)))
     return frame
+
+
+def _clock(epochs: EpochClocks | None) -> Column:
+    """The clock of the epoch of each offset."""
+    if epochs is None:
+        return F.lit(None).cast("timestamp")
+    starts, clocks = epochs
+
+    def reading(offsets: pd.Series) -> pd.Series:
+        return pd.Series(clocks[np.searchsorted(starts, offsets.to_numpy(), side="right") - 1])
+
+    reading.__annotations__ = {"offsets": pd.Series, "return": pd.Series}
+    make: Any = pandas_udf
+    return F.timestamp_micros(make(reading, "bigint")(F.col("_offset")))
 
 
 def _quoted(name: str) -> str:
@@ -156,7 +179,7 @@ def _finish(frame: DataFrame, shape: Shape) -> DataFrame:
     attributes = project.child().output()
     for i in range(len(shape.columns.fields), attributes.size()):
         attribute = attributes.apply(i)
-        if not attribute.name().startswith("_hr_"):
+        if attribute.name() == NOW or not attribute.name().startswith("_hr_"):
             marked = jvm.org.apache.spark.sql.types.MetadataBuilder().putString("__metadata_col", attribute.name()).build()
             hidden.add(attribute.withMetadata(marked))
     if hidden.size():
