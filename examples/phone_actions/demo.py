@@ -12,6 +12,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -161,7 +162,10 @@ class Screen:
 
     def say(self, text: str, style: str = "") -> None:
         """A line that stays."""
-        self.print(f"{time.monotonic() - self._began:6.1f} s  {text}", style)
+        self.print(self._stamped(text), style)
+
+    def _stamped(self, text: str) -> str:
+        return f"{time.monotonic() - self._began:6.1f} s  {text}"
 
     def print(self, text: str, style: str = "") -> None:
         """Text as it is."""
@@ -176,7 +180,7 @@ class Screen:
         elif time.monotonic() - self._said >= PLAIN_LINE_S:
             self._said = time.monotonic()
             shown = f"epoch {moment.epoch}, {moment.events:,} events used" if moment.epoch else "starting"
-            self.say(f"{state}: {shown}; reader: {line}")
+            self._console.print(Text(self._stamped(f"{state}: {shown}; reader: {line}")), soft_wrap=True)
 
     def picture(self, file: Path, seen: Group) -> None:
         """Everything that was said, with the tables as they were seen, as an SVG."""
@@ -185,7 +189,8 @@ class Screen:
             if "look around" not in line.plain:
                 console.print(line, soft_wrap=True)
         console.print(seen)
-        console.save_svg(str(file), title="make demo")
+        # The font stays the reader's own: a picture in a README fetches nothing.
+        file.write_text(re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="make demo"), flags=re.DOTALL))
 
 
 def reader_line(counts: dict[str, int]) -> str:
