@@ -7,12 +7,14 @@ law of rows. No lane and no stored value takes part in the batch side.
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import types as T
 
 from headrace.batch import Answers, Prefix, Progress, open_workshop, silent
 from headrace.definitions import AppDef
@@ -292,9 +294,50 @@ def _compare_bags(snapshot: Snapshot, answers: Answers, planned: Planned) -> Tab
             else:
                 extra[row] += 1
     left = +left
-    first = [Difference("", _shown(row, names), None) for row in list(extra)[:FIRST]]
-    first += [Difference("", None, _shown(row, names)) for row in list(left)[:FIRST]]
-    return TableReport(name, count, max(sum(extra.values()), sum(left.values())), 0, 0, tuple(first[:FIRST]))
+    tolerated = _pair_off(left, extra, [i for i, column in enumerate(names) if column in planned.plan.approximate])
+    doubles = [isinstance(f.dataType, (T.FloatType, T.DoubleType)) for f in planned.columns.fields]
+
+    def shown(row: Sequence[Any]) -> str | None:
+        return _shown([_double(v) if double else v for v, double in zip(row, doubles, strict=True)], names)
+
+    first = [Difference("", shown(row), None) for row in list(extra)[:FIRST]]
+    first += [Difference("", None, shown(row)) for row in list(left)[:FIRST]]
+    return TableReport(name, count, max(sum(extra.values()), sum(left.values())), 0, tolerated, tuple(first[:FIRST]))
+
+
+def _pair_off(left: Counter[Any], extra: Counter[Any], approximate: Sequence[int]) -> int:
+    """Take rows out of both bags that agree within the tolerance, columns that were added in double; returns how many."""
+    if not approximate or not left or not extra:
+        return 0
+    pairs = 0
+    waiting: dict[Any, list[Any]] = {}
+    for row in left.elements():
+        waiting.setdefault(_exact_part(row, approximate), []).append(row)
+    for row in list(extra.elements()):
+        candidates = waiting.get(_exact_part(row, approximate), [])
+        found = next((c for c in candidates if all(close(_double(row[i]), _double(c[i])) for i in approximate)), None)
+        if found is not None:
+            candidates.remove(found)
+            left[found] -= 1
+            extra[row] -= 1
+            pairs += 1
+    for bag in (left, extra):
+        for row in [row for row, n in bag.items() if n <= 0]:
+            del bag[row]
+    return pairs
+
+
+def _exact_part(row: Sequence[Any], approximate: Sequence[int]) -> tuple[Any, ...]:
+    return tuple(value for i, value in enumerate(row) if i not in approximate)
+
+
+def _double(value: Any) -> Any:
+    """A value with the numbers that `exact_rows` wrote as bytes."""
+    if isinstance(value, tuple):
+        return tuple(map(_double, value))
+    if isinstance(value, bytes) and len(value) == 8:
+        return struct.unpack(">d", value)[0]
+    return float("nan") if value == b"nan" else value
 
 
 def _shown(row: Sequence[Any] | None, names: Sequence[str]) -> str | None:

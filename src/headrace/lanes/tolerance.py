@@ -18,6 +18,12 @@ def close(a: Any, b: Any, share: float = 1.0, bound: float | None = None) -> boo
     """Whether two values agree within the tolerance; `bound` is n * 2^-52 * the sum of magnitudes, where it is known."""
     if a is None or b is None:
         return a is b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(close(a[k], b[k], share, bound) for k in a)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(close(x, y, share, bound) for x, y in zip(a, b, strict=True))
+    if not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
+        return bool(a == b)
     if math.isnan(a) or math.isnan(b):
         return math.isnan(a) and math.isnan(b)
     if math.isinf(a) or math.isinf(b):

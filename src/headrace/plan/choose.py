@@ -32,13 +32,14 @@ Lane = Literal["append", "merge", "recompute"]
 
 @dataclass(frozen=True)
 class Input:
-    """What a function reads. `grows`: a table whose rows never change or vanish."""
+    """What a function reads. `grows`: a table whose rows never change or vanish; `approximate`: columns added in double."""
 
     name: str
     kind: Literal["source", "table", "reference"]
     schema: StructType
     key: tuple[str, ...] | None = None
     grows: bool = False
+    approximate: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def plan_table(root: Node, table: TableDef, inputs: Mapping[str, Input], *, unch
     shaped = shape(root)
     traits = Traits(shaped, fixed)
     plan = _Planner(shaped, traits, table, inputs, orders).plan()
-    doubles = Doubles(root)
+    doubles = Doubles(root, {name: given.approximate for name, given in inputs.items() if given.approximate})
     return replace(
         plan,
         approximate=doubles.of_output(),

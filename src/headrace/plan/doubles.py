@@ -6,7 +6,7 @@ columns derive from one, and where one decides which rows there are, their key o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from headrace.plan.shape import PLAIN
 from headrace.plan.tree import Expr, Node, show
@@ -19,7 +19,9 @@ _EXACT_OF_ANY = frozenset("IsNull IsNotNull".split())
 class Doubles:
     """`columns`: id of a column -> why it is approximate. `decided`: where such a value decides."""
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, inputs: Mapping[str, Collection[str]] | None = None) -> None:
+        """`inputs`: the columns of input tables that are approximate already."""
+        self.inputs = inputs or {}
         self.columns: dict[int, str] = {}
         self.decided: dict[str, None] = {}
         self._visit(root)
@@ -30,6 +32,9 @@ class Doubles:
         return {a.name or "": self.columns[a.id] for a in self.root.output if a.id in self.columns}
 
     def _visit(self, node: Node) -> None:
+        for attribute in node.output if node.input in self.inputs else ():
+            if attribute.name in self.inputs[node.input or ""]:
+                self._mark(attribute.id, f'"{attribute.name}" of "{node.input}" is added in double')
         for child in node.children:
             self._visit(child)
         for sub in node.subqueries():

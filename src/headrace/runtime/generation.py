@@ -126,7 +126,7 @@ class Workshop:
     def _input(self, name: str) -> Input:
         if name in self.tables:
             planned = self.tables[name]
-            return Input(name, "table", planned.columns, planned.plan.key, grows=self.grows(name))
+            return Input(name, "table", planned.columns, planned.plan.key, self.grows(name), frozenset(planned.plan.approximate))
         kind = "source" if name in self.topics else "reference"
         return Input(name, kind, self.door.shapes[name].columns)  # type: ignore[arg-type]
 
