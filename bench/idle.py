@@ -14,9 +14,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+
 from bench.bench import Bench, Options
 from bench.contenders import wait_until
-from bench.events import Campaigns
+from bench.events import events
 from bench.log import Backlog
 from bench.processes import app_in, ending, run_app
 from bench.results import Result
@@ -34,11 +36,11 @@ def answer(options: Options) -> list[Result]:
     """Run a new app, let it settle, and look at its clock ticks; then append a row at a time."""
     seconds = 10 if options.quick else 60
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        backlog = Backlog(app_in(Path(name), "one_table"), "one_table")
+        backlog = Backlog(app_in(Path(name), "one_table"), "one")
         with ending(run_app(Path(name))) as process:
             wait_until(lambda: has_epoch(backlog.store, 1), process, "the first epoch", 600)
-            topic, rows = Topic.open(backlog.topic), Campaigns()
-            topic.producer().append(rows.rows(0, 10))
+            topic, rows = Topic.open(backlog.topic), events(200)
+            topic.producer().append(rows.slice(0, 10))
             wait_until(lambda: has_epoch(backlog.store, 2), process, "the first rows", 600)
             time.sleep(WARM_S)
             before, began = ticks_of(process.pid), time.monotonic()
@@ -46,21 +48,21 @@ def answer(options: Options) -> list[Result]:
             spent, lasted = ticks_of(process.pid) - before, time.monotonic() - began
             for thread, count in spent.most_common(8):
                 options.say(f"  {thread}: {100 * count / TICKS / lasted:.2f} %")
-            noticed = [_notice(backlog, topic, rows, 10 + n, n + 3) for n in range(20 if options.quick else 100)]
+            noticed = [_notice(backlog, topic, rows.slice(10 + n, 1), n + 3) for n in range(20 if options.quick else 100)]
     share = round(100 * sum(spent.values()) / TICKS / lasted, 2)
     options.say(f"noticed after {statistics.median(noticed):.1f} ms, p50")
     late = round(statistics.quantiles(noticed, n=100)[98], 1)
     return [Result(COST, "% of a core", share, limit=2), Result(NOTICED, "ms", late, limit=20)]
 
 
-def _notice(backlog: Backlog, topic: Topic, rows: Campaigns, number: int, epoch: int) -> float:
+def _notice(backlog: Backlog, topic: Topic, row: pa.Table, epoch: int) -> float:
     """Append a row; milliseconds until the epoch that takes it read its clock, which is the first thing that an epoch does."""
-    topic.producer().append(rows.rows(number, 1))
+    topic.producer().append(row)
     acknowledged = time.time()
     with Reader(backlog.store) as reader:
         reader.wait_newer(epoch - 1, timeout_s=60)
-        (row,) = reader.ledger(after=epoch - 1, upto=epoch)
-    return row.clock / 1000 - acknowledged * 1000
+        (entry,) = reader.ledger(after=epoch - 1, upto=epoch)
+    return entry.clock / 1000 - acknowledged * 1000
 
 
 def ticks_of(root: int) -> Counter[str]:

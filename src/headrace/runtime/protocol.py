@@ -8,7 +8,8 @@
 6. tidy     sealing, trimming, in small fenced steps.                                             Repeated harmlessly.
 
 `HEADRACE_CRASH="after:compute:7"` (or `before:`) makes the runner kill itself with -9 at that step of that epoch: for tests.
-Without an epoch (`after:commit`) it strikes at every one.
+Without an epoch (`after:commit`) it strikes at every one. `tidy` does not come with each epoch: it is struck the first time that
+it comes at that epoch or later.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class CrashPoint:
 
     def strikes(self, side: str, step: str, epoch: int) -> bool:
         """Whether this is the moment."""
-        return (self.side, self.step) == (side, step) and self.epoch in (None, epoch)
+        if (self.side, self.step) != (side, step):
+            return False
+        return self.epoch in (None, epoch) or (step == "tidy" and epoch > (self.epoch or 0))
 
 
 def kill_self() -> None:

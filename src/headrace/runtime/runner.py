@@ -295,8 +295,11 @@ class Runner:
         sequencer = Sequencer(self.settings.max_rows_per_epoch)
         checked = tidied = pure = busy = time.monotonic()
         judged = self._epochs
+        known: Any = None
         while not self._stop.is_set():
-            ranges = sequencer.ranges(engine.used(), targets if targets is not None else engine.ends())
+            ends = targets if targets is not None else engine.ends()
+            # Ends that left nothing to do leave nothing to do until they move.
+            ranges = {} if ends == known else sequencer.ranges(engine.used(), ends)
             now = time.monotonic()
             if ranges:
                 self._one_epoch(engine, sequencer, ranges)
@@ -304,7 +307,9 @@ class Runner:
             elif targets is not None:
                 return
             else:
-                self._stop.wait(POLL_S if now - busy < IDLE_S else POLL_IDLE_S)
+                known = ends
+                # Half as dear as waiting for an event, which would end only a poll earlier.
+                time.sleep(POLL_S if now - busy < IDLE_S else POLL_IDLE_S)
             if now - checked > BEAT_S:
                 engine.holder.check()
                 checked = now
