@@ -20,12 +20,16 @@ def strike() -> None:
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_every_step_is_struck_on_both_sides(step: str, side: str) -> None:
     steps = Steps(CrashPoint.parse(f"{side}:{step}:7"), strike=strike)
-    reached = []
-    with pytest.raises(Struck):
+    reached: list[tuple[int, str]] = []
+
+    def run() -> None:
         for epoch in (6, 7, 8):
             for each in STEPS:
                 with steps.step(each, epoch):
                     reached.append((epoch, each))
+
+    with pytest.raises(Struck):
+        run()
     before = [(6, each) for each in STEPS] + [(7, each) for each in STEPS[: STEPS.index(step)]]  # type: ignore[arg-type]
     assert reached == before + ([(7, step)] if side == "after" else [])
 
