@@ -17,7 +17,7 @@ from typing import Any
 from headrace.store.reader import Reader
 
 HEADRACE = [sys.executable, "-m", "headrace.cli.main"]
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 """How long a test waits for something that must come; nothing is asserted about how fast it does."""
 # Of what the JVM compiles, a test uses little: the quick compiler alone starts an app in half the time.
 SMALL = {
