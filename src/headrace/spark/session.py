@@ -11,6 +11,7 @@ import contextlib
 import gc
 import logging
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from pyspark.sql.udf import UserDefinedFunction
 
 from headrace.errors import DefinitionError
 from headrace.spark.java import java_home
+from headrace.store import process
 
 _STATIC = {
     "spark.ui.enabled": "false",
@@ -120,8 +122,8 @@ def _start(master: str, memory: str, scratch: Path | None, name: str) -> SparkSe
     for key, value in _STATIC.items():
         builder = builder.config(key, value)
     if scratch is not None:
-        scratch.mkdir(parents=True, exist_ok=True)
-        builder = builder.config("spark.local.dir", str(scratch)).config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        own = _own_folder(scratch)
+        builder = builder.config("spark.local.dir", str(own)).config("spark.sql.warehouse.dir", str(own / "warehouse"))
     builder = builder.config("spark.driver.extraJavaOptions", f"{_STATIC['spark.driver.extraJavaOptions']} {_log_options()}")
     with _stderr_into((scratch or Path(tempfile.gettempdir())) / "jvm.log"):
         session = builder.getOrCreate()
@@ -135,6 +137,19 @@ def _start(master: str, memory: str, scratch: Path | None, name: str) -> SparkSe
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).disabled = True
     return session
+
+
+def _own_folder(scratch: Path) -> Path:
+    """A folder for what Spark spills; those of processes that are gone go: a JVM that is killed leaves all that it wrote."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    for there in scratch.glob("process-*-*"):
+        _, pid, began = there.name.split("-", 2)
+        if process.started(int(pid)) != began:
+            shutil.rmtree(there, ignore_errors=True)
+    me = process.Process.mine()
+    own = scratch / f"process-{me.pid}-{me.started}"
+    own.mkdir(exist_ok=True)
+    return own
 
 
 @contextlib.contextmanager
