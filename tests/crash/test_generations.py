@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.clock import SystemClock
+from headrace.store.fence import YOUNG_US, RunFolder
 from headrace.store.process import Process
 from headrace.store.reader import check_ledger
 from headrace.store.sqlite import SqliteStore
@@ -27,6 +29,12 @@ def take_over_from_afar(store: Path) -> int:
         judged = db.generation()
         assert judged is not None
         return db.take_over(judged, NOBODY, lambda found, head, known: (judged.lineage, judged.lineage_number)).number
+
+
+def heartbeat_is_old(data: Path) -> bool:
+    """Whether another start may take over."""
+    beat = RunFolder(data / "run").read_beat()
+    return beat is None or SystemClock().now_us() > beat.heartbeat + YOUNG_US
 
 
 def test_two_at_once_and_one_that_wakes_up(project: Callable[..., Project]) -> None:
@@ -74,6 +82,7 @@ def test_one_that_sleeps_is_ended_and_taken_over(project: Callable[..., Project]
         for _ in range(5):
             books.wait_epoch(books.epoch())
             app.send(signal.SIGSTOP)
+            wait_until(lambda: heartbeat_is_old(books.data), "an old heartbeat")
             following = books.start().wait_running()
             assert app.wait_ended() == -9
             app = following
