@@ -294,7 +294,7 @@ class Tables:
             return replace(left, sql=f"SELECT {_list(left.columns)} FROM {sql}", position=None)
         columns = (*left.columns, *right.columns)
         key = (*left.key, *right.key) if left.key is not None and right.key is not None else None
-        if key is None and (kind != "JOIN" or left.key is None):
+        if key is None:
             return self._aggregate(Relation(f"SELECT {_list(columns)} FROM {sql}", columns, None))
         return Relation(f"SELECT {_list(columns)} FROM {sql}", columns, key)
 
