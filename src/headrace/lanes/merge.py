@@ -33,6 +33,10 @@ ROWS = "_hr_rows"
 """The column of parts that counts a group's rows: a group goes when it reaches 0."""
 
 
+StraightColumn = str | int
+"""A column of the answer that is a group's column, by name, or the value of a part, by number."""
+
+
 class MergeLane(Lane):
     """Keeps the parts of each group in `_m_<table>`."""
 
@@ -47,6 +51,7 @@ class MergeLane(Lane):
         self.columns = nullable(T.StructType([*fields[: self._groups], *self._part_fields(), fields[-1]]))
         self._shape = Shape("_parts", "table", self.columns)
         self._finish = self._finish_template()
+        self._straight = self._straight_columns()
 
     def _part_fields(self) -> list[T.StructField]:
         return [T.StructField(f"p{i}_{j}", kind) for i, part in enumerate(self._parts) for j, kind in enumerate(part.types)]
@@ -139,6 +144,39 @@ class MergeLane(Lane):
             inner = named.child() if named.getClass().getSimpleName() == "Alias" else named
             made.append(surgeon.alias(surgeon.rewrite(inner, value), named.name(), like=named))
         return surgeon.project(made, relation)
+
+    def _straight_columns(self) -> list[StraightColumn] | None:
+        """Where the function ends at its aggregate, columns renamed and reordered at most: what each of its columns is.
+
+        Then groups and parts are the answer as they stand, and Spark need not be asked a second time in each epoch.
+        """
+        surgeon = self.context.door.surgeon("small")
+        root = surgeon.analysed(self.context.door.empty_call(self.context.table))
+        aggregate = surgeon.node(root, self._aggregate)
+        made = self._straight_outputs(surgeon, aggregate)
+        above = [surgeon.node(root, self._aggregate[:depth]) for depth in range(len(self._aggregate))]
+        for node in reversed(above):
+            made = made and straight_above(surgeon, node, made)
+        if not made:
+            return None
+        return [made[a.exprId().toString()] for a in surgeon.items(root.output())]
+
+    def _straight_outputs(self, surgeon: Surgeon, aggregate: Any) -> dict[str, StraightColumn] | None:
+        """What the aggregate's own columns are, by expression id; None where one of them computes something."""
+        if aggregate.getClass().getSimpleName() != "Aggregate":
+            return {a.exprId().toString(): f"g{i}" for i, a in enumerate(surgeon.items(aggregate.output()))}
+        grouping, numbers = self._grouping(surgeon, aggregate), iter(range(len(self._parts)))
+        made: dict[str, StraightColumn] = {}
+        for named in surgeon.items(aggregate.aggregateExpressions()):
+            inner = named.child() if named.getClass().getSimpleName() == "Alias" else named
+            group = next((f"g{i}" for i, original in enumerate(grouping) if inner.semanticEquals(original)), None)
+            if group is None and inner.getClass().getSimpleName() != "AggregateExpression":
+                return None
+            column = group if group is not None else next(numbers)
+            if isinstance(column, int) and not self._parts[column].plain:
+                return None
+            made[named.exprId().toString()] = column
+        return made
 
     # --- an epoch
 
@@ -258,9 +296,29 @@ class MergeLane(Lane):
 
     def _answer_over(self, rows: Sequence[list[Values]], marks: Sequence[bytes], gear: Gear) -> pa.Table:
         """What the function makes of groups from its aggregate on; the last column is the group's mark."""
-        columns: list[Any] = [*self._table(rows).columns, pa.array(marks, pa.binary())]
+        parts = self._table(rows)
+        straight = self._straight_answer(parts) if self._straight is not None else None
+        if straight is not None:
+            return straight.append_column("_hr_mark", pa.array(marks, pa.binary()))
+        columns: list[Any] = [*parts.columns, pa.array(marks, pa.binary())]
         table = pa.Table.from_arrays(columns, schema=arrow_schema(self._shape.full))
         return self._finish.run({self._shape.name: Loaded(self.context.door, self._shape, table, gear)}, gear)
+
+    def _straight_answer(self, parts: pa.Table) -> pa.Table | None:
+        """The answer as groups and parts hold it; None where a value is beyond its type, of which Spark says what follows."""
+        assert self._straight is not None
+        columns = []
+        for column in self._straight:
+            if isinstance(column, str):
+                columns.append(parts.column(column))
+                continue
+            part = self._parts[column]
+            value = part.value([parts.column(f"p{column}_{j}") for j in range(len(part.types))])
+            if value is None:
+                return None
+            columns.append(value)
+        wanted = pa.schema(list(arrow_schema(nullable(self._finish.schema)))[: len(columns)])
+        return pa.Table.from_arrays(columns, schema=wanted)
 
     # --- for verify
 
@@ -319,6 +377,22 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_date32(kind):
         return pa.array(values, pa.int32()).cast(kind)
     return pa.array(values, kind)
+
+
+def straight_above(surgeon: Surgeon, node: Any, made: Mapping[str, StraightColumn]) -> dict[str, StraightColumn] | None:
+    """What the columns of a node are, given those of its child; None where the node does more than rename and reorder."""
+    kind = node.getClass().getSimpleName()
+    if kind == "SubqueryAlias":
+        return dict(made)
+    if kind != "Project":
+        return None
+    above: dict[str, StraightColumn] = {}
+    for named in surgeon.items(node.projectList()):
+        inner = named.child() if named.getClass().getSimpleName() == "Alias" else named
+        if inner.getClass().getSimpleName() != "AttributeReference":
+            return None
+        above[named.exprId().toString()] = made[inner.exprId().toString()]
+    return above
 
 
 def spark_type(expression: Any) -> T.DataType:

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, ClassVar
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace.errors import Bug
 from headrace.lanes.tolerance import close
-from headrace.schema import encode_key
+from headrace.schema import arrow_type, encode_key
 from headrace.spark.surgery import JvmExpression, Surgeon
 
 Values = tuple[Any, ...]
@@ -38,6 +39,14 @@ class Part(ABC):
 
     approximate: ClassVar[bool] = False
     """Whether values are added in double, which no engine does in one order."""
+
+    plain: ClassVar[bool] = False
+    """Whether the aggregate's value is the first of its parts, at most in another type: `value` makes it without Spark."""
+
+    def value(self, kept: Sequence[pa.ChunkedArray[Any]]) -> pa.ChunkedArray[Any] | None:
+        """The values of many groups, where `plain`; None where one is beyond the aggregate's type."""
+        assert self.plain, f"{type(self).__name__} is computed by Spark"
+        return kept[0]
 
     def same(self, stored: Values, wanted: Values, bound: float | None, given: bool = False) -> bool:
         """Whether stored values are those of a batch job; `bound`: how far sums of doubles may be apart.
@@ -74,6 +83,8 @@ class Part(ABC):
 class CountPart(Part):
     """count(*), count(x, ...), count_if(x)."""
 
+    plain = True
+
     @property
     def types(self) -> tuple[T.DataType, ...]:
         return (T.LongType(),)
@@ -96,6 +107,15 @@ class CountPart(Part):
 
 class ExactSumPart(Part):
     """sum over integers and decimals: the exact sum and how many values it has."""
+
+    plain = True
+
+    def value(self, kept: Sequence[pa.ChunkedArray[Any]]) -> pa.ChunkedArray[Any] | None:
+        # A sum that its type cannot hold is an error, or NULL for try_sum: that is left to Spark's own cast.
+        try:
+            return kept[0].cast(arrow_type(self.result))
+        except pa.ArrowInvalid:
+            return None
 
     @property
     def scale(self) -> int:
@@ -130,6 +150,8 @@ class ExactSumPart(Part):
 class ExactAveragePart(ExactSumPart):
     """avg over integers and decimals: as an exact sum; Spark's own division makes the average."""
 
+    plain = False
+
     def final(self, surgeon: Surgeon, function: JvmExpression, kept: Sequence[Column]) -> Column | JvmExpression:
         buffers = surgeon.items(function.aggBufferAttributes())
         total = F.coalesce(kept[0], F.lit(Decimal(0))).cast(buffers[0].dataType().sql())
@@ -140,6 +162,7 @@ class DoubleSumPart(Part):
     """sum over floats and doubles."""
 
     approximate = True
+    plain = True
 
     @property
     def types(self) -> tuple[T.DataType, ...]:
@@ -161,6 +184,8 @@ class DoubleSumPart(Part):
 class DoubleAveragePart(DoubleSumPart):
     """avg over floats and doubles."""
 
+    plain = False
+
     def final(self, surgeon: Surgeon, function: JvmExpression, kept: Sequence[Column]) -> Column | JvmExpression:
         return surgeon.evaluated(function, [F.coalesce(kept[0], F.lit(0.0)), kept[1]])
 
@@ -170,6 +195,8 @@ class ExtremePart(Part):
     """min and max, bool_and and bool_or: the value itself, in the canonical order."""
 
     largest: bool
+
+    plain = True
 
     @property
     def types(self) -> tuple[T.DataType, ...]:
@@ -194,6 +221,8 @@ class ExtremeByPart(Part):
 
     largest: bool
 
+    plain = True
+
     @property
     def types(self) -> tuple[T.DataType, ...]:
         return self.inputs
@@ -217,6 +246,8 @@ class BitPart(Part):
     """bit_and, bit_or, bit_xor."""
 
     operation: str
+
+    plain = True
 
     @property
     def types(self) -> tuple[T.DataType, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ class Loaded:
         self.shape, self.rows, self.gear = shape, rows, gear
         self._door, self._lock = door, threading.Lock()
         self._relation: DataFrame | None = None
+        self._node: Any = None
 
     @classmethod
     def of(cls, door: Door, shape: Shape, relation: DataFrame, gear: Gear) -> Loaded:
@@ -57,6 +58,14 @@ class Loaded:
                 self._relation = relation(self._door.session(self.gear), self.shape, self.rows)
             return self._relation
 
+    def node(self, surgeon: Surgeon) -> Any:
+        """The analysed plan of `relation`."""
+        relation = self.relation
+        with self._lock:
+            if self._node is None:
+                self._node = surgeon.analysed(relation)
+            return self._node
+
     def frame(self) -> DataFrame:
         """What a user's function is called with."""
         return frame_over(self.relation, self.shape, small=self.gear == "small")
@@ -72,6 +81,7 @@ class Door:
     _views: threading.Lock = field(default_factory=threading.Lock)
     _references: dict[tuple[Gear, str], Loaded] = field(default_factory=dict)
     _surgeons: dict[Gear, Surgeon] = field(default_factory=dict)
+    _newest: dict[tuple[Gear, str], Loaded] = field(default_factory=dict)
 
     def session(self, gear: Gear) -> SparkSession:
         """The session of a gear."""
@@ -84,8 +94,11 @@ class Door:
         return self._surgeons[gear]
 
     def load(self, name: str, rows: Rows, gear: Gear) -> Loaded:
-        """Rows of an input, for any number of queries."""
-        return Loaded(self, self.shapes[name], rows, gear)
+        """Rows of an input, for any number of queries; the tables of an epoch that read the same rows share them."""
+        newest = self._newest.get((gear, name))
+        if newest is None or newest.rows is not rows:
+            newest = self._newest[gear, name] = Loaded(self, self.shapes[name], rows, gear)
+        return newest
 
     def load_all(self, rows: Mapping[str, Rows], gear: Gear) -> dict[str, Loaded]:
         """Rows of several inputs."""
@@ -166,6 +179,49 @@ def conform(rows: pa.Table, schema: StructType) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=wanted)
 
 
+@dataclass(frozen=True)
+class TemplateLeaf:
+    """A leaf of a template: the Repartition over a relation, the name of its rows, the relation's columns."""
+
+    node: Any
+    name: str
+    output: Any
+    leaves: int = 1
+
+    def over(self, surgeon: Surgeon, rows: Loaded, gear: Gear) -> Any:
+        """These rows under the expression ids of this leaf, in one partition where the gear is small."""
+        new = rows.node(surgeon)
+        if new.getClass().getSimpleName() == "LocalRelation":
+            leaf = surgeon.local_relation(self.output, new)
+        else:
+            pairs = zip(surgeon.items(new.output()), surgeon.items(self.output), strict=True)
+            leaf = surgeon.project([surgeon.alias(a, a.name(), like=o) for a, o in pairs], new)
+        return self.node.withNewChildren(surgeon.seq([leaf])) if gear == "small" else leaf
+
+    def with_leaves(self, surgeon: Surgeon, make: Callable[[TemplateLeaf], Any]) -> Any:
+        """What takes this leaf's place."""
+        return make(self)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A node of a template with its children, remembered here: each look into the JVM costs more than making a node."""
+
+    node: Any
+    children: Sequence[Spot | TemplateLeaf]
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves of ours are below."""
+        return sum(child.leaves for child in self.children)
+
+    def with_leaves(self, surgeon: Surgeon, make: Callable[[TemplateLeaf], Any]) -> Any:
+        """The node with new leaves; what has none below stays the very node."""
+        if not self.leaves:
+            return self.node
+        return self.node.withNewChildren(surgeon.seq([child.with_leaves(surgeon, make) for child in self.children]))
+
+
 class Template:
     """An analysed plan over frames without rows, run with other rows by exchanging its leaves.
 
@@ -175,51 +231,33 @@ class Template:
     def __init__(self, door: Door, plan: Any, row_columns: Mapping[str, str]) -> None:
         self.door, self.plan, self._row_columns = door, plan, row_columns
         surgeon = door.surgeon("small")
-        self._leaves = dict(self._find(surgeon, plan, ()))
+        self._made = self._spot(surgeon, plan)
         self.schema = surgeon.frame(plan).schema
 
     @property
     def whole(self) -> bool:
         """Whether every leaf is reached by children alone; one inside a subquery expression is not."""
         text = self.plan.treeString()
-        return sum(len(re.findall(rf"LocalRelation .*\b{column}#", text)) for column in self._row_columns) == len(self._leaves)
+        return sum(len(re.findall(rf"LocalRelation .*\b{column}#", text)) for column in self._row_columns) == self._made.leaves
 
-    def _find(self, surgeon: Surgeon, node: Any, path: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], str]]:
-        """The Repartition over each leaf of ours."""
+    def _spot(self, surgeon: Surgeon, node: Any) -> Spot | TemplateLeaf:
+        """The node with its leaves found; a leaf of ours is the Repartition over a relation."""
         children = surgeon.items(node.children())
         if node.getClass().getSimpleName() == "Repartition" and not surgeon.items(children[0].children()):
             output = children[0].output()
             last = output.apply(output.size() - 1).name() if output.size() else ""
             if last in self._row_columns:
-                yield path, self._row_columns[last]
-        else:
-            for i, child in enumerate(children):
-                yield from self._find(surgeon, child, (*path, i))
+                return TemplateLeaf(node, self._row_columns[last], output)
+        return Spot(node, [self._spot(surgeon, child) for child in children])
 
     def frame(self, loaded: Mapping[str, Loaded], gear: Gear) -> DataFrame:
         """The plan over these rows, not yet run."""
         surgeon = self.door.surgeon(gear)
-        plan = self.plan
-        for path, name in self._leaves.items():
-            old = surgeon.node(self.plan, path)
-            new = surgeon.analysed(loaded[name].relation)
-            plan = surgeon.replace(plan, path, self._leaf_like(surgeon, old, new, gear))
-        return surgeon.frame(plan)
+        return surgeon.frame(self._made.with_leaves(surgeon, lambda leaf: leaf.over(surgeon, loaded[leaf.name], gear)))
 
     def run(self, loaded: Mapping[str, Loaded], gear: Gear) -> pa.Table:
         """The plan's answer over these rows."""
         return collected(self.frame(loaded, gear))
-
-    @staticmethod
-    def _leaf_like(surgeon: Surgeon, old: Any, new: Any, gear: Gear) -> Any:
-        """`new` under the expression ids of the template's leaf, in one partition where the gear is small."""
-        output = old.child().output()
-        if new.getClass().getSimpleName() == "LocalRelation":
-            leaf = surgeon.local_relation(output, new)
-        else:
-            pairs = zip(surgeon.items(new.output()), surgeon.items(output), strict=True)
-            leaf = surgeon.project([surgeon.alias(a, a.name(), like=o) for a, o in pairs], new)
-        return surgeon.with_child(old, 0, leaf) if gear == "small" else leaf
 
 
 Recipe = Callable[[Surgeon, Any], Any]

@@ -38,6 +38,11 @@ class Surgeon:
         self._logical = jvm.org.apache.spark.sql.catalyst.plans.logical
         self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
         self._utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+        # Each name that is looked up in a package is a question to the JVM: what epochs need is looked up once.
+        self._of_rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows
+        self._array_list = jvm.java.util.ArrayList
+        self._to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._local_relation = self._logical.LocalRelation
 
     # --- between Spark's Python and the JVM
 
@@ -50,7 +55,7 @@ class Surgeon:
 
     def frame(self, node: JvmNode) -> DataFrame:
         """A plan as a frame again."""
-        return DataFrame(self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self.spark._jsparkSession, node), self.spark)
+        return DataFrame(self._of_rows(self.spark._jsparkSession, node), self.spark)
 
     def column(self, expression: JvmExpression) -> Column:
         """An expression of an analysed plan as a column."""
@@ -62,10 +67,10 @@ class Surgeon:
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala sequence."""
-        listed = self._jvm.java.util.ArrayList()
+        listed = self._array_list()
         for item in items:
             listed.add(item)
-        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(listed).toSeq()
+        return self._to_seq(listed)
 
     @staticmethod
     def items(seq: Any) -> list[Any]:
@@ -183,4 +188,4 @@ class Surgeon:
 
     def local_relation(self, output: Any, like: JvmNode) -> JvmNode:
         """The rows of a LocalRelation under other attributes."""
-        return self._logical.LocalRelation(output, like.data(), like.isStreaming(), like.stream())
+        return self._local_relation(output, like.data(), like.isStreaming(), like.stream())
