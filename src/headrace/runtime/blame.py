@@ -38,10 +38,12 @@ class BadRow:
 
     @property
     def partition(self) -> int:
+        """The partition of its source."""
         return self.row >> POSITION_BITS
 
     @property
     def offset(self) -> int:
+        """Its place in that partition."""
         return self.row & OFFSET_MASK
 
     def as_reject(self, table: str) -> Reject:
