@@ -47,4 +47,4 @@ def test_killed_at_some_steps(project: Callable[..., Project]) -> None:
 
 @pytest.mark.slow
 def test_killed_before_and_after_every_step(project: Callable[..., Project]) -> None:
-    strike_everywhere(project(BANK), [*ALL, *ALL])
+    strike_everywhere(project(BANK), ALL)
