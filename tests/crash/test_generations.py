@@ -79,7 +79,7 @@ def test_one_that_sleeps_is_ended_and_taken_over(project: Callable[..., Project]
         paying = stack.enter_context(working(Path(teller.__file__), books.data / "log", "anna"))
         looking = stack.enter_context(working(Path(auditor.__file__), books.store))
         app = books.start().wait_running()
-        for _ in range(5):
+        for _ in range(3):
             books.wait_epoch(books.epoch())
             app.send(signal.SIGSTOP)
             wait_until(lambda: heartbeat_is_old(books.data), "an old heartbeat")
