@@ -156,3 +156,36 @@ def test_bags_of_positions_union_and_explode(tmp_path: Path, gear: Gear):
         assert sorted(row["word"] for row in running.rows("words")) == ["", "a", "a", "a", "b", "x"]
         assert len(running.rows("both")) == 10
         assert sorted(str(row["w"]) for row in running.rows("listed")) == ["None", "None", "None", "a", "a"]
+
+
+@BOTH
+def test_set_operations_over_aliases_of_one_input(tmp_path: Path, gear: Gear):
+    """Columns meet by position, whatever they are called; each side is an occurrence of its own."""
+    app = shop()
+    one, two = "SELECT sku AS a, n AS b FROM orders o WHERE n > 0", "SELECT sku AS x, id AS y FROM orders p WHERE id < 4"
+    for kind in ("INTERSECT", "EXCEPT", "UNION"):
+        app.sql(kind.lower(), f"SELECT a AS left_name, b FROM ({one} {kind} {two}) AS both", key=["left_name", "b"])
+    app.sql("paid", "SELECT i.id FROM (SELECT order_id AS id FROM payments INTERSECT SELECT o.id FROM orders AS o) AS i", key="id")
+    epochs = [*EPOCHS, {"orders": [{"id": 2, "sku": "a", "n": 3}, {"id": 1, "sku": "b", "n": 2}]}]
+    with run(app, tmp_path, epochs, gear) as running:
+        assert {lane(running, kind) for kind in ("intersect", "except", "paid")} == {"recompute"}
+
+        def pairs(name: str) -> list[tuple[str, int]]:
+            return [(row["left_name"], row["b"]) for row in running.rows(name)]
+
+        # left: a2 b1 a3 b2; right: a1 b2 (null, 3) a2 b1
+        assert pairs("intersect") == [("a", 2), ("b", 1), ("b", 2)]
+        assert pairs("except") == [("a", 3)]
+        assert sorted(pairs("union"), key=str) == sorted([("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2), (None, 3)], key=str)
+        assert [row["id"] for row in running.rows("paid")] == [1]
+
+
+@BOTH
+def test_an_epoch_of_which_a_filter_keeps_nothing_though_columns_are_nested(tmp_path: Path, gear: Gear):
+    app = App("nested")
+    app.topic("a", "id INT, k INT, tags ARRAY<STRING>, s STRUCT<t: TIMESTAMP>, m MAP<STRING, INT>")
+    app.topic("c", "id INT, k INT")
+    app.sql("joined", "SELECT a.*, c.id AS other FROM a JOIN c ON a.k = c.k WHERE a.id > 0", key=["id", "other"])
+    epochs = [{"c": [{"id": 7, "k": 1}]}, {"a": [{"id": -1, "k": 1, "tags": ["x"]}]}, {"a": [{"id": 1, "k": 1, "tags": ["x"]}]}]
+    with run(app, tmp_path, epochs, gear) as running:
+        assert [(row["id"], row["other"], row["tags"]) for row in running.rows("joined")] == [(1, 7, ["x"])]

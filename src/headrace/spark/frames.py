@@ -104,7 +104,13 @@ def frame_over(rows: DataFrame, shape: Shape, *, small: bool) -> DataFrame:
 def _local(spark: SparkSession, shape: Shape, rows: pa.Table) -> DataFrame:
     names = [f.name for f in shape.full.fields]
     assert rows.column_names == names, f"frame of {shape.name}: {rows.column_names} is not {names}"
-    return spark.createDataFrame(rows, schema=shape.full)
+    return spark.createDataFrame(_with_chunks(rows), schema=shape.full)
+
+
+def _with_chunks(rows: pa.Table) -> pa.Table:
+    """The rows with a chunk in every column: PySpark fails on nested columns without one, which a filter that keeps nothing makes."""
+    columns = [column if column.num_chunks else pa.chunked_array([pa.array([], column.type)]) for column in rows.columns]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 def _stored(spark: SparkSession, rows: StoredFiles) -> DataFrame:
