@@ -48,7 +48,7 @@ class Settings(BaseSettings):
         default_factory=default_memory, description="memory of Spark's driver; default: a quarter of the machine's"
     )
     max_rows_per_epoch: int = Field(
-        default=1_000_000, ge=1, description="rows of all sources together that one epoch takes at most"
+        default=4_000_000, ge=1, description="rows of all sources together that one epoch takes at most"
     )
     debug: bool = Field(default=False, description="show tracebacks and debug logs")
 

@@ -273,6 +273,9 @@ def test_every_range_of_offsets_can_be_read(folder):
             assert topic.read(0, start, stop).column("id").to_pylist() == list(range(start, stop))
             slices = topic.slices(0, start, stop)
             assert sum(high - low for _, low, high in slices.sealed) + slices.rest.num_rows == stop - start
+    files = [(low, high) for _, low, high in topic.slices(0, 0, 40).sealed]
+    assert topic.sealed_ranges(0) == files
+    assert len(files) > 1
 
 
 def test_positions_travel_as_text(folder):

@@ -485,6 +485,12 @@ class Partition:
         with self._read_lock:
             return self._reading(start, stop, lambda current: self._slices(current, start, stop))
 
+    def sealed_ranges(self) -> list[tuple[int, int]]:
+        """The offsets of each sealed file, as far as we know: there may be newer ones."""
+        current = self._manifest or self._read_manifest()
+        ends = [(entry, current.stop_of(index)) for index, entry in enumerate(current.segments)]
+        return [(entry.base, stop) for entry, stop in ends if entry.sealed and stop is not None]
+
     def _reading(self, start: int, stop: int, attempt: Callable[[Manifest], _Answer | None]) -> _Answer:
         """Try with the manifest that we know; where a file or rows are missing, with the one that is there now."""
         current = self._manifest or self._read_manifest()

@@ -243,6 +243,10 @@ class Topic:
         sealed, rest = self._partitions[partition].slices(start, stop)
         return Slices(partition, tuple(sealed), _positioned(rest, partition, self.spec.schema))
 
+    def sealed_ranges(self, partition: int) -> list[tuple[int, int]]:
+        """The offsets of each sealed file of a partition, as far as we know: there may be newer ones."""
+        return self._partitions[partition].sealed_ranges()
+
     def producer(self, name: str | None = None) -> Producer:
         """Something to append with. Two producers of one name are the same one for (producer, sequence)."""
         return Producer(self, self._partitions, name)

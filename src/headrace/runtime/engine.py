@@ -77,6 +77,12 @@ class Engine:
 
     # --- an epoch
 
+    def whole_files(self, ranges: Ranges) -> Ranges:
+        """The ranges of a large epoch so that executors read whole files, as far as they can; a small one's as they are."""
+        if Taken(0, 0, ranges).rows <= SMALL_ROWS:
+            return ranges
+        return {name: self.workshop.readers[name].whole_files(parts) for name, parts in ranges.items()}
+
     def take(self, ranges: Ranges) -> Taken:
         """Step `plan`, once the ranges are decided."""
         number = self.holder.head.epoch + 1

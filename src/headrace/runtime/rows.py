@@ -72,18 +72,35 @@ class SourceReader:
     def files(self, ranges: Mapping[int, tuple[int, int]]) -> SourceRows:
         """The rows of these ranges for executors: sealed files, and the rest as a table."""
         sealed: list[tuple[str, int, int, int]] = []
+        limits = {}
         rests, rejects = [self.shape.empty()], []
         for partition, (start, stop) in sorted(ranges.items()):
             slices = self.topic.slices(partition, start, stop)
             good, put_aside = self._split(slices.rest)
             rests.append(self.frame_rows(good))
             rejects += put_aside
+            if slices.sealed:
+                limits[partition] = self._limits(partition, slices.sealed[0][1], slices.sealed[-1][2])
             for path, first, last in slices.sealed:
                 sealed.append((str(path), partition, first, last))
                 rejects += self._rejects_in(str(path), partition, first, last)
         epochs = {p: self.clocks.arrays(self.shape.name, p) for p in ranges} if self.clocks else {}
-        files = StoredFiles(self.shape, sealed, pa.concat_tables(rests), self.event_time, epochs)
+        files = StoredFiles(self.shape, sealed, pa.concat_tables(rests), self.event_time, epochs, limits)
         return SourceRows(files, rejects, sum(stop - start for start, stop in ranges.values()))
+
+    def _limits(self, partition: int, first: int, last: int) -> tuple[int | None, int | None]:
+        """The offsets at which rows of sealed files begin and end to count; None where the files themselves do."""
+        known = self.topic.sealed_ranges(partition)
+        begins, ends = {start for start, _ in known}, {stop for _, stop in known}
+        return None if first in begins else first, None if last in ends else last
+
+    def whole_files(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+        """The ranges, ending where a sealed file ends, unless that would leave out more than half of a range."""
+        out = {}
+        for partition, (start, stop) in ranges.items():
+            ends = [end for _, end in self.topic.sealed_ranges(partition) if start + (stop - start) // 2 <= end <= stop]
+            out[partition] = (start, max(ends, default=stop))
+        return out
 
     def _clock_of(self, stored: pa.Table) -> Any:
         """The clock of the epoch of each row."""

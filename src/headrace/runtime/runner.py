@@ -49,6 +49,8 @@ PURITY_S = 60.0
 REBUILT_PER_S = 300_000
 """Rows per second that a rebuild takes in, roughly: for what is said before it begins."""
 JVM_DEATHS = 3
+COPIED_ROWS = 1_000_000
+"""Rows of one epoch at most where rows of sources are kept for recomputing: they all pass through this process."""
 WORKER_DEATHS = 3
 
 T = TypeVar("T")
@@ -292,7 +294,8 @@ class Runner:
 
     def _keep_up(self, engine: Engine, targets: dict[str, dict[int, int]] | None) -> None:
         """Epochs until stopped, or until the targets are taken."""
-        sequencer = Sequencer(self.settings.max_rows_per_epoch)
+        most = self.settings.max_rows_per_epoch
+        sequencer = Sequencer(min(most, COPIED_ROWS) if engine.generation.copied else most)
         checked = tidied = pure = busy = time.monotonic()
         judged = self._epochs
         known: Any = None
@@ -302,7 +305,7 @@ class Runner:
             ranges = {} if ends == known else sequencer.ranges(engine.used(), ends)
             now = time.monotonic()
             if ranges:
-                self._one_epoch(engine, sequencer, ranges)
+                self._one_epoch(engine, sequencer, engine.whole_files(ranges))
                 busy = now = time.monotonic()
             elif targets is not None:
                 return

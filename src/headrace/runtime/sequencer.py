@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,11 +15,12 @@ FIRST_ROWS = 100_000
 
 @dataclass
 class Sequencer:
-    """Grows epochs while they take less than `target_s`, shrinks them when they take longer."""
+    """Grows epochs while they take less than about `target_s`, shrinks them when they take much longer."""
 
     max_rows: int
     target_s: float = 2.0
     _cap: int = field(init=False)
+    _least_s: float = field(init=False, default=math.inf)
 
     def __post_init__(self) -> None:
         self._cap = min(FIRST_ROWS, self.max_rows)
@@ -57,8 +59,15 @@ class Sequencer:
         return max(sizes, default=0)
 
     def took(self, rows: int, seconds: float) -> None:
-        """Learn from an epoch."""
-        if seconds > 2 * self.target_s:
+        """Learn from an epoch. One that ended early, at the end of a file, counts as full from half of the cap on."""
+        if 2 * rows >= self._cap:
+            self._least_s = min(self._least_s, seconds)
+        limit = self._limit_s()
+        if seconds > 2 * limit:
             self._cap = max(1_000, min(self._cap, rows) // 2)
-        elif rows >= self._cap and seconds < self.target_s:
+        elif 2 * rows >= self._cap and seconds < limit:
             self._cap = min(self.max_rows, self._cap * (8 if seconds < self.target_s / 4 else 2))
+
+    def _limit_s(self) -> float:
+        """How long an epoch may take. Where the least that any took is much, smaller epochs would cost nearly as much."""
+        return max(self.target_s, min(4 * self._least_s, 5 * self.target_s))

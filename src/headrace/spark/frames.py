@@ -83,6 +83,9 @@ class StoredFiles:
     event_time: str | None
     epochs: Mapping[int, EpochClocks] = field(default_factory=dict)
     """Per partition, where epochs begin and what their clocks say; empty where no function asks."""
+    limits: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
+    """Per partition the first offset and the one after the last, where the files hold rows beyond them. An offset in the
+    plan is a number in the code that Spark generates, which is compiled, and slow at first, whenever the number changes."""
     without: Sequence[int] = ()
     """Row identities that the table being computed leaves out (its own rejects)."""
 
@@ -115,9 +118,9 @@ def _with_chunks(rows: pa.Table) -> pa.Table:
 
 def _stored(spark: SparkSession, rows: StoredFiles) -> DataFrame:
     shape, frames = rows.shape, []
-    by_partition: dict[int, list[tuple[str, int, int]]] = {}
-    for path, partition, start, stop in rows.sealed:
-        by_partition.setdefault(partition, []).append((path, start, stop))
+    by_partition: dict[int, list[str]] = {}
+    for path, partition, _, _ in rows.sealed:
+        by_partition.setdefault(partition, []).append(path)
     stored = T.StructType(
         [
             *nullable(shape.columns).fields,
@@ -128,9 +131,12 @@ def _stored(spark: SparkSession, rows: StoredFiles) -> DataFrame:
         ]
     )
     for partition, files in by_partition.items():
-        first, last = min(f[1] for f in files), max(f[2] for f in files)
-        read = spark.read.schema(stored).parquet(*[f[0] for f in files])
-        read = read.where(F.col("_reason").isNull() & (F.col("_offset") >= first) & (F.col("_offset") < last))
+        first, last = rows.limits.get(partition, (None, None))
+        read = spark.read.schema(stored).parquet(*files).where(F.col("_reason").isNull())
+        if first is not None:
+            read = read.where(F.col("_offset") >= first)
+        if last is not None:
+            read = read.where(F.col("_offset") < last)
         row = (F.lit(partition << POSITION_BITS) + F.col("_offset")).alias(shape.row_column)
         frames.append(
             read.select(
