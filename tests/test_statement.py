@@ -28,6 +28,9 @@ from headrace.statement import inputs_of
         ("SELECT (SELECT max(a) FROM x) FROM y", {"x", "y"}),
         ("FROM events SELECT a", {"events"}),
         ("SELECT * FROM Events e JOIN EVENTS f ON e.a = f.a", {"Events"}),
+        ("SELECT window(t, '1 hour').start, count(*) FROM events GROUP BY window(t, '1 hour'), who", {"events"}),
+        ("SELECT count(*) FROM events GROUP BY WINDOW (t, '1 hour', '20 minutes') HAVING count(*) > 1", {"events"}),
+        ("SELECT max(n) OVER w FROM events WINDOW w AS (PARTITION BY who ORDER BY n)", {"events"}),
         ("SELECT * FROM t PIVOT (sum(x) FOR y IN ('a', 'b'))", {"t"}),
     ],
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 
-import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
 from headrace.errors import DefinitionError, NotAvailable
@@ -37,8 +38,10 @@ def inputs_of(query: str, *, table: str, origin: Origin) -> tuple[str, ...]:
 
 
 def _parse(query: str, table: str, origin: Origin) -> exp.Query:
+    if not isinstance(query, str):
+        raise DefinitionError(f'table "{table}": its SQL is {query!r}', origin=origin, hint='"SELECT ... FROM ..."')
     try:
-        statements = [statement for statement in sqlglot.parse(query, read="spark") if statement is not None]
+        statements = [statement for statement in _statements(query) if statement is not None]
     except SqlglotError as problem:
         if "MATCH_RECOGNIZE" in query.upper():
             raise NotAvailable("MATCH_RECOGNIZE is not available in this version", origin=origin) from None
@@ -56,6 +59,16 @@ def _parse(query: str, table: str, origin: Origin) -> exp.Query:
             hint="SELECT ... FROM ...",
         )
     return statement
+
+
+def _statements(query: str) -> list[exp.Expr | None]:
+    spark = Dialect.get_or_raise("spark")
+    tokens = spark.tokenize(query)
+    for token, following in pairwise(tokens):
+        # After GROUP BY, sqlglot takes the function window(...) for the clause WINDOW name AS (...).
+        if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+            token.token_type = TokenType.VAR
+    return spark.parser().parse(tokens, query)
 
 
 def _is_common_table(named: exp.Table) -> bool:
