@@ -51,7 +51,11 @@ def drain(folder: str, rounds: int) -> dict[str, Any]:
         for file in place.folder.glob("store.db*"):
             file.unlink()
         said: dict[str, float] = {}
-        app.run(once=True, report=lambda event, said=said: said.__setitem__(event.message, time.monotonic()))
+
+        def note(event: Any, said: dict[str, float] = said) -> None:
+            said[event.message] = time.monotonic()
+
+        app.run(once=True, report=note)
         seconds.append(said["committed"] - said["running"])
     with closing(sqlite3.connect(place.store)) as db:
         rows, views = db.execute("SELECT count(*), sum(n) FROM views").fetchone()

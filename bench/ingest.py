@@ -71,9 +71,14 @@ def disk_alone(folder: Path, seconds: float) -> int:
     data = arrow_rows().combine_chunks().to_batches()[0].serialize().to_pybytes()
     fd = os.open(folder / "alone", os.O_RDWR | os.O_CREAT)
     try:
-        return rate(lambda: (os.write(fd, data), os.fdatasync(fd)), seconds)
+        return rate(lambda: _durable(fd, data), seconds)
     finally:
         os.close(fd)
+
+
+def _durable(fd: int, data: bytes) -> None:
+    os.write(fd, data)
+    os.fdatasync(fd)
 
 
 def from_arrow(folder: Path, partitions: int, seconds: float) -> int:

@@ -114,7 +114,8 @@ class Probe:
         """Of each append; infinite where its rows never came."""
         seen = np.searchsorted(self.total, (np.arange(len(durable)) + 1) * BATCH)
         when = np.append(self.when, np.inf)
-        return (when[np.minimum(seen, len(self.when))] - durable) * 1000
+        late: np.ndarray = (when[np.minimum(seen, len(self.when))] - durable) * 1000
+        return late
 
     def wrong(self, rows: int, tables: Sequence[str]) -> list[str]:
         """The tables that do not hold what was sent."""

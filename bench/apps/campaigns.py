@@ -2,6 +2,7 @@
 
 import os
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import headrace as hr
@@ -17,7 +18,7 @@ app.reference("ads", os.environ.get("BENCH_ADS", "ads.parquet"))
 
 
 @app.table(key=["campaign_id", "window"])
-def views(events, ads):
+def views(events: DataFrame, ads: DataFrame) -> DataFrame:
     """Views per campaign and window of event time."""
     seen = events.where("event_type = 'view'").select("ad_id", "event_time").join(ads, "ad_id")
     return seen.groupBy("campaign_id", F.window("event_time", "10 seconds").alias("window")).agg(F.count("*").alias("n"))
