@@ -448,7 +448,8 @@ def _interactive(origin: Origin) -> bool:
 
 
 def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
-    return (columns,) if isinstance(columns, str) else tuple(columns)
+    # Whatever is neither is kept as it is, for the check of its definition to name it.
+    return tuple(columns) if isinstance(columns, Sequence) and not isinstance(columns, str) else (columns,)
 
 
 def _key(key: str | Sequence[str] | None) -> tuple[str, ...] | None:

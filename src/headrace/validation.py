@@ -209,7 +209,8 @@ def validate(app: AppDef) -> None:
     for table in app.tables.values():
         for name in table.reads:
             if name not in known:
-                raise _unknown(f'table "{table.name}" reads "{name}", which is not defined', name, known, table.origin)
+                others = [other for other in known if other != table.name]
+                raise _unknown(f'table "{table.name}" reads "{name}", which is not defined', name, others, table.origin)
         if table.on_error == "reject" and any(name in app.tables for name in table.reads):
             raise DefinitionError(
                 f'table "{table.name}" cannot reject rows',
@@ -244,7 +245,7 @@ def _check_cycles(app: AppDef) -> None:
 
 def _unknown(message: str, name: str, known: Iterable[str], origin: Origin) -> DefinitionError:
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = difflib.get_close_matches(str(name), names, n=1)
     hint = f'"{near[0]}"' if near else (f"one of {', '.join(names)}" if names else None)
     return DefinitionError(message, origin=origin, hint=hint)
 

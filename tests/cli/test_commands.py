@@ -63,6 +63,10 @@ def test_an_app_that_never_ran_is_said_to_have_never_run(cli, project):
         assert (answered.code, "never run here" in answered.err) == (2, True), arguments
     answered = cli("status", "--json")
     assert (answered.code, answered.json["state"]) == (1, "stopped")
+    fields = ["state", "pid", "generation", "epoch", "committed_at", "sources", "tables", "sinks", "url", "token_file", "error"]
+    assert set(fields) <= set(answered.json)
+    answered = cli("query", "ghost.py", "SELECT 1")
+    assert (answered.code, "there is no file" in answered.err) == (2, True), "what is not there was not just never run"
 
 
 def test_an_error_in_the_apps_file_names_its_line(cli, project):
@@ -131,6 +135,9 @@ def test_new_overwrites_nothing(cli, tmp_path):
     assert cli("new", tmp_path / "a").code == 2
     assert cli("new", tmp_path / "b", "--template", "ghost").code == 2
     assert not (tmp_path / "b").exists()
+    (tmp_path / "taken").touch()
+    answered = cli("new", tmp_path / "taken")
+    assert (answered.code, "is a file" in answered.err) == (2, True)
 
 
 def test_version(cli):

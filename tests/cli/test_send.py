@@ -149,7 +149,7 @@ def test_lines_from_a_pipe_are_in_the_topic_before_the_pipe_ends(project):
     ("arguments", "says"),
     [
         (["events"], "FILE missing"),
-        (["events", "missing.jsonl"], "there is no file missing.jsonl"),
+        (["events", ".", "--format", "json"], "no ordinary file"),
         (["ghosts", "events.jsonl"], 'the app has no topic "ghosts"'),
         (["events", "app.py"], "cannot tell the format"),
         (["events", "events.jsonl", "--format", "xml"], 'no format "xml"'),
@@ -162,3 +162,9 @@ def test_wrong_use_ends_with_2(cli, project, arguments, says):
     assert answered.code == 2
     assert says in answered.err
     assert answered.out == ""
+
+
+def test_a_missing_file_ends_with_3(cli, project):
+    answered = cli("send", "events", "missing.jsonl")
+    assert (answered.code, answered.out) == (3, "")
+    assert "there is no file missing.jsonl" in answered.err

@@ -31,6 +31,8 @@ def command(
     if template not in TEMPLATES:
         raise UsageError(f'there is no template "{template}"', hint=" or ".join(TEMPLATES))
     files = TEMPLATES[template].files
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file", hint="a new folder")
     for name in files:
         if (folder / name).exists():
             raise UsageError(f"{folder / name} exists, and nothing is overwritten", hint="a new folder")

@@ -15,7 +15,7 @@ from headrace.cli.options import Data, Debug, Json, given
 from headrace.cli.progress import progress
 from headrace.cli.target import find, place_without_import, split
 from headrace.cli.topic.common import spelled
-from headrace.errors import UsageError
+from headrace.errors import UsageError, WorldError
 from headrace.log.rows import FORMATS
 from headrace.log.topic import Topic
 from headrace.topics import open_topic
@@ -47,12 +47,19 @@ def command(
         raise UsageError("--producer and --sequence belong together", hint="--producer loader --sequence 1")
     chosen = format_of(file, format)
     source = None if file == "-" else Path(file)
-    if source is not None and not source.is_file():
-        raise UsageError(f"there is no file {file}")
+    if source is not None:
+        _check_file(source)
     topic, app_name = _topic(app, name, given(data=data, debug=debug))
     with progress("sending", total=source.stat().st_size if source else None) as step:
         sent = feed(topic, source, chosen, producer=producer, sequence=sequence, advance=step)
     _show(sent, topic, app_name, json)
+
+
+def _check_file(source: Path) -> None:
+    if not source.exists():
+        raise WorldError(f"there is no file {source}", hint="the right path, or - for standard input")
+    if not source.is_file():
+        raise UsageError(f"{source} is no ordinary file", hint="the files in it, one by one; or - and a pipe into standard input")
 
 
 def _topic(app: str | None, name: str, options: dict[str, object]) -> tuple[Topic, str]:

@@ -28,8 +28,7 @@ def command(app: AppArgument = None, data: Data = None, store: StoreAt = None, j
     argument = split(app or [])[0]
     target = find(argument)
     if Apps(target.project).find(target.key) is None:
-        document: dict[str, Any] = {"state": "stopped", "error": f"{target.key} was never run here"}
-        name = None
+        document, name = {**_unknown(), "error": f"{target.key} was never run here"}, None
     else:
         place = place_without_import(argument, given(data=data, store=store, debug=debug))
         document, name = status_of(place), place.app
@@ -49,17 +48,10 @@ def status_of(place: Place) -> dict[str, Any]:
     if run and not run.alive:
         error = f"{run.process} ended without a word, as after kill -9"
     state = "running" if run and run.alive else "failed" if error else "stopped"
-    document: dict[str, Any] = {
+    document = _unknown() | {
         "state": state,
         "pid": run.process.pid if run and run.alive else None,
         "generation": run.said.get("generation") if run else None,
-        "epoch": None,
-        "committed_at": None,
-        "sources": [],
-        "tables": [],
-        "sinks": [],
-        "url": None,
-        "token_file": None,
         "error": error if state == "failed" else None,
     }
     used: dict[str, dict[int, int]] = {}
@@ -76,6 +68,13 @@ def status_of(place: Place) -> dict[str, Any]:
             {"name": name, "partition": n, "end": end, "used": used.get(name, {}).get(n, 0)} for n, end in enumerate(ends)
         ]
     return document
+
+
+def _unknown() -> dict[str, Any]:
+    """The fields of every answer, as of an app of which nothing is known."""
+    empty: dict[str, Any] = {"sources": [], "tables": [], "sinks": []}
+    fields = ("pid", "generation", "epoch", "committed_at")
+    return {"state": "stopped"} | dict.fromkeys(fields) | empty | dict.fromkeys(("url", "token_file", "error"))
 
 
 def _of_store(reader: Reader) -> dict[str, Any]:

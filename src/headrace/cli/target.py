@@ -96,6 +96,8 @@ def _of_toml(file: Path) -> Target:
 def known(target: Target) -> KnownApp:
     """The app as apps.json knows it, without importing its code."""
     app = Apps(target.project).find(target.key)
+    if app is None and not target.file.is_file():
+        raise UsageError(f"there is no file {target.file}", hint="headrace new DIR makes a project")
     if app is None:
         raise UsageError(f"{target.key} was never run here", hint=f"headrace run {target.key}")
     return app
