@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 import subprocess
+import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, PySparkAttributeError, PySparkException
 
 from headrace.definitions import TableDef
 from headrace.errors import Bug, DefinitionError, FunctionFailed, HeadraceError, WorldError
+from headrace.origin import Origin
 
 _HINTS = {
     "DIVIDE_BY_ZERO": "try_divide(a, b), which gives NULL",
@@ -23,6 +27,7 @@ _HINTS = {
     "ARITHMETIC_OVERFLOW": "try_add, try_sum and the like, which give NULL, or a wider type",
     "NUMERIC_VALUE_OUT_OF_RANGE": "a wider DECIMAL",
     "UNRESOLVED_COLUMN": "a column that the input has",
+    "ATTRIBUTE_NOT_SUPPORTED": "a column that the input has, or a method of Spark's",
     "TABLE_OR_VIEW_NOT_FOUND": "a source, a reference or a table of the app",
     "INVALID_ARRAY_INDEX": "get(array, index), which gives NULL",
 }
@@ -104,6 +109,20 @@ class SparkFailed(FunctionFailed):
     """Spark could not compute a table over some rows; which row or key it was is not known yet."""
 
 
+def _reason(error: PySparkException) -> str:
+    """What is not understood; `frame.name` may be meant as a column or as a method, which Spark does not say."""
+    if isinstance(error, PySparkAttributeError):
+        return f"there is no column or method {(error.getMessageParameters() or {}).get('attr_name', 'of that name')}"
+    return one_line(error)
+
+
+def _line(error: BaseException, table: TableDef) -> Origin:
+    """The line of the user's function that raised the error; where there is none, the table's own."""
+    code = getattr(inspect.unwrap(table.function), "__code__", None) if table.function else None
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if code and frame.filename == code.co_filename]
+    return replace(table.origin, line=lines[-1]) if lines and lines[-1] else table.origin
+
+
 @contextlib.contextmanager
 def spark_errors(table: TableDef) -> Iterator[None]:
     """Whatever Spark or the user's function raises inside, as an error of ours about this table."""
@@ -119,9 +138,12 @@ def spark_errors(table: TableDef) -> Iterator[None]:
         hint = next((h for name, h in _HINTS.items() if condition(error).startswith(name)), None)
         if not isinstance(error, (PySparkException, Py4JError)):
             raise
-        if isinstance(error, AnalysisException):
+        if isinstance(error, (AnalysisException, PySparkAttributeError)):
             raise DefinitionError(
-                f'table "{table.name}" is not understood by Spark', details=[one_line(error)], origin=table.origin, hint=hint
+                f'table "{table.name}" is not understood by Spark',
+                details=[_reason(error)],
+                origin=_line(error, table),
+                hint=hint,
             ) from error
         if "Python worker exited unexpectedly" in str(error) or "Python worker failed to connect back" in str(error):
             raise WorkerDied("a Python worker died", details=[f'while table "{table.name}" was computed']) from error
