@@ -58,6 +58,8 @@ def members(kind: type) -> Iterator[tuple[str, Any]]:
 
 def _class(name: str, kind: Any) -> Iterator[str]:
     yield f"### hr.{name}"
+    if inspect.isfunction(kind):
+        yield f"```python\n{name}{_signature(kind)}\n```"
     yield _prose(inspect.getdoc(kind) or "")
     for member, value in members(kind):
         if isinstance(value, property):

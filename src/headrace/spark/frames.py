@@ -52,14 +52,17 @@ class Shape:
 
     @property
     def row_column(self) -> str:
+        """The column of the rows' identities, by which a leaf is known as this input's."""
         return f"_hr_row__{self.name}"
 
     @property
     def row_type(self) -> T.DataType:
+        """Sources and references number their rows, tables have keys."""
         return T.BinaryType() if self.kind == "table" else T.LongType()
 
     @property
     def hidden(self) -> T.StructType:
+        """The columns that functions do not see unless they name them."""
         own = list(SOURCE_HIDDEN.fields) if self.kind == "source" else []
         return T.StructType([*own, T.StructField(self.row_column, self.row_type)])
 
@@ -111,7 +114,7 @@ def _local(spark: SparkSession, shape: Shape, rows: pa.Table) -> DataFrame:
 
 
 def _with_chunks(rows: pa.Table) -> pa.Table:
-    """The rows with a chunk in every column: PySpark fails on nested columns without one, which a filter that keeps nothing makes."""
+    """The rows with a chunk in every column: PySpark fails on nested ones without, as a filter that keeps nothing leaves them."""
     columns = [column if column.num_chunks else pa.chunked_array([pa.array([], column.type)]) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
