@@ -14,7 +14,7 @@ from headrace.log.position import Position
 from headrace.log.topic import DESCRIPTION, Topic
 from headrace.place import Place
 from headrace.running import has_store
-from headrace.schema import arrow_schema
+from headrace.schema import arrow_schema, readable_rows
 from headrace.store.ledger import fold
 from headrace.store.reader import AsOf, Reader, RowChange
 from headrace.where import condition
@@ -50,7 +50,7 @@ class Rows:
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts."""
-        return self._rows.to_pylist()
+        return readable_rows(self._rows)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows as a DataFrame, of the session that is there already, or of one that is started."""

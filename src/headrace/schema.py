@@ -285,14 +285,73 @@ def _nullable_within(kind: T.DataType) -> T.DataType:
     return kind
 
 
+def with_integers(kind: Any) -> Any:
+    """The same nested type, with times, days and intervals as the integers that they are.
+
+    Python's own times end at the year 9999; Spark's do not.
+    """
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return pa.int64()
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", with_integers(kind.value_type), kind.value_field.nullable))
+    if pa.types.is_map(kind):
+        value = pa.field("value", with_integers(kind.item_type), kind.item_field.nullable)
+        return pa.map_(with_integers(kind.key_type), value)
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, with_integers(f.type), f.nullable) for f in kind])
+    return kind
+
+
+def retyped(array: Column, kind: Any) -> Column:
+    """The same buffers under another type of the same shape."""
+    if array.type.equals(kind):
+        return array
+    if pa.types.is_list(kind):
+        child = retyped(array.values, kind.value_type)
+        return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], null_count=-1, offset=array.offset, children=[child])
+    if pa.types.is_map(kind):
+        entries = pa.StructArray.from_arrays(
+            [retyped(array.keys, kind.key_type), retyped(array.items, kind.item_type)],
+            fields=[kind.key_field, kind.item_field],
+        )
+        return pa.Array.from_buffers(
+            kind, len(array), array.buffers()[:2], null_count=-1, offset=array.offset, children=[entries]
+        )
+    if pa.types.is_struct(kind):
+        children = [retyped(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask) if children else array
+    return array.view(kind)
+
+
 def python_values(column: Column) -> list[Any]:
-    """A column as Python values: top-level times as integers (microseconds, days), all else as Arrow gives it."""
-    if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
-        column = column.cast(pa.int64())
-    elif pa.types.is_date32(column.type):
-        column = column.cast(pa.int32())
+    """A column as Python values: times as integers (microseconds, days), wherever they stand; all else as Arrow gives it.
+
+    >>> python_values(pa.array([{"day": 1}], pa.struct([("day", pa.date32())])))
+    [{'day': 1}]
+    """
+    kind = with_integers(column.type)
+    if column.type.equals(kind):
+        pass
+    elif not pa.types.is_nested(kind):
+        column = column.cast(kind)
+    else:
+        whole: Any = (
+            pa.concat_arrays(column.chunks or [pa.array([], column.type)]) if isinstance(column, pa.ChunkedArray) else column
+        )
+        column = retyped(whole, kind)
     values: list[Any] = column.to_pylist()
     return values
+
+
+def readable_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """Rows for people: times as Python's own, or as integers where one is beyond the year 9999, at which Python's end."""
+    try:
+        return rows.to_pylist()
+    except (OverflowError, ValueError):
+        return [dict(zip(rows.column_names, row, strict=True)) for row in zip(*map(python_values, rows.columns), strict=True)]
 
 
 # --- canonical keys ----------------------------------------------------------------------------------------------------
@@ -394,4 +453,4 @@ def _encode_column(column: Column) -> list[bytes]:
         return [
             b"\x05" + b"".join(b"\x06" + f for f in row) + b"\x00" if ok else b"\x00" for row, ok in zip(rows, valid, strict=True)
         ]
-    return list(map(_encode, column.to_pylist()))
+    return list(map(_encode, python_values(column)))

@@ -165,7 +165,9 @@ def test_set_operations_over_aliases_of_one_input(tmp_path: Path, gear: Gear):
     one, two = "SELECT sku AS a, n AS b FROM orders o WHERE n > 0", "SELECT sku AS x, id AS y FROM orders p WHERE id < 4"
     for kind in ("INTERSECT", "EXCEPT", "UNION"):
         app.sql(kind.lower(), f"SELECT a AS left_name, b FROM ({one} {kind} {two}) AS both", key=["left_name", "b"])
-    app.sql("paid", "SELECT i.id FROM (SELECT order_id AS id FROM payments INTERSECT SELECT o.id FROM orders AS o) AS i", key="id")
+    app.sql(
+        "paid", "SELECT i.id FROM (SELECT order_id AS id FROM payments INTERSECT SELECT o.id FROM orders AS o) AS i", key="id"
+    )
     epochs = [*EPOCHS, {"orders": [{"id": 2, "sku": "a", "n": 3}, {"id": 1, "sku": "b", "n": 2}]}]
     with run(app, tmp_path, epochs, gear) as running:
         assert {lane(running, kind) for kind in ("intersect", "except", "paid")} == {"recompute"}

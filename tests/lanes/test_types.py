@@ -93,3 +93,22 @@ def test_a_null_struct_may_have_fields_that_are_never_null(tmp_path: Path, gear:
     with run(app, tmp_path, [[{"id": 1, "g": 2}], [{"id": 2, "g": None}]], gear) as running:
         assert [row["s"] for row in running.rows("joined")] == [None, {"p": 2, "q": "z"}]
         assert running.rows("most", as_of=1) == [{"s": None, "n": 0}]
+
+
+@pytest.mark.parametrize("gear", ["small", "large"])
+def test_times_beyond_the_year_9999_inside_others(tmp_path: Path, gear: Gear):
+    """Python's own times end there; the last hour's window does not."""
+    app = App("ends")
+    app.topic("events", "id INT, t TIMESTAMP, g INT")
+    app.sql("by_hour", "SELECT window(t, '1 hour') AS w, g, count(*) AS n FROM events GROUP BY window(t, '1 hour'), g")
+    app.sql(
+        "lists", "SELECT id, array(w.end) AS ends, map('t', w.end) AS m FROM (SELECT id, window(t, '1 hour') AS w FROM events) q"
+    )
+    app.sql("joined", "SELECT b.g, b.w, l.id, l.ends, l.m FROM by_hour b JOIN lists l ON b.g = l.id", key=["g", "w", "id"])
+    last = dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+    with run(app, tmp_path, [[{"id": 1, "t": last, "g": 1}], [{"id": 2, "t": last, "g": 1}]], gear) as running:
+        end = (last - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(microseconds=1) + 1
+        (hour,) = running.rows("by_hour")
+        assert (hour["w"]["end"], hour["n"]) == (end, 2)
+        (joined,) = running.rows("joined")
+        assert (joined["ends"], joined["m"]) == ([end], [("t", end)])

@@ -20,7 +20,7 @@ from headrace.definitions import TableDef
 from headrace.errors import FunctionFailed
 from headrace.lanes.ties import Ties
 from headrace.plan.choose import TablePlan
-from headrace.schema import arrow_schema, nullable
+from headrace.schema import arrow_schema, nullable, readable_rows
 from headrace.spark.frames import Rows, Shape
 from headrace.spark.query import Door, Gear, Query
 from headrace.store.base import Change, IndexChange, Registration, Reject, TableKind
@@ -84,12 +84,15 @@ class NothingStored:
     """The memory of a table that is made anew."""
 
     def fetch(self, table: str, keys: Sequence[bytes], kind: TableKind = "table") -> tuple[list[bytes], pa.Table]:
+        """None of the keys is there."""
         return [], pa.table({})
 
     def fetch_all(self, table: str, kind: TableKind = "table") -> Iterator[tuple[list[Any], pa.Table]]:
+        """No rows."""
         return iter(())
 
     def lookup(self, index: str, tuples: Sequence[bytes]) -> list[Any]:
+        """No row stands under any tuple."""
         return []
 
 
@@ -201,4 +204,4 @@ def refuse_twice(table: TableDef, key: tuple[str, ...] | None, keys: Sequence[by
 
 
 def _shown(rows: pa.Table, i: int) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in rows.slice(i, 1).to_pylist()[0].items())
+    return ", ".join(f"{name}={value!r}" for name, value in readable_rows(rows.slice(i, 1))[0].items())

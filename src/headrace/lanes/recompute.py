@@ -25,7 +25,7 @@ from headrace.lanes.difference import subtract, take
 from headrace.lanes.ties import TieCheck, Ties
 from headrace.lanes.tolerance import same_within
 from headrace.plan.choose import Occurrence
-from headrace.schema import encode_keys
+from headrace.schema import encode_keys, readable_rows
 from headrace.spark.expressions import jvm_expression
 from headrace.spark.frames import Rows, Shape, StoredFiles
 from headrace.spark.query import Gear, Loaded, Query
@@ -84,7 +84,7 @@ class OccurrenceIndex:
         shapes = self.context.door.shapes
         others = {name: shapes[name].empty() for name in self.context.live_inputs}
         answer = self.query.run(self.context.door.load_all(others | {self.input: rows}, "small"), "small")
-        values = [tuple(row.values())[1:] for row in answer.to_pylist()]
+        values = [tuple(row.values())[1:] for row in readable_rows(answer)]
         return {t: repr(v) for t, v in zip(encode_keys(answer, answer.column_names[1:]), values, strict=True)}
 
     def tuples_of(self, loaded: Mapping[str, Loaded], gear: Gear) -> Tuples:

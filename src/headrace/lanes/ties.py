@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from headrace.definitions import TableDef
 from headrace.errors import FunctionFailed
 from headrace.plan.orders import OrderCheck
-from headrace.schema import encode_keys, python_values
+from headrace.schema import encode_keys, python_values, readable_rows
 from headrace.spark.expressions import jvm_expression
 from headrace.spark.query import Door, Gear, Loaded, Query
 from headrace.spark.surgery import Surgeon
@@ -62,5 +62,5 @@ class TieCheck:
             return None
         width = len(self.check.partition)
         rows = sum(python_values(found.column(found.num_columns - 1)))
-        example = ", ".join(repr(v) for v in list(found.slice(0, 1).to_pylist()[0].values())[:-1])
+        example = ", ".join(repr(v) for v in list(readable_rows(found.slice(0, 1))[0].values())[:-1])
         return Ties(self.check.why, rows, frozenset(encode_keys(found, found.column_names[:width])), example)

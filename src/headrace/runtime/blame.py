@@ -16,7 +16,7 @@ import pyarrow as pa
 from headrace.errors import FunctionFailed
 from headrace.lanes.base import InputChange, Lane
 from headrace.runtime.rows import SourceReader
-from headrace.schema import python_values
+from headrace.schema import python_values, readable_rows
 from headrace.spark.errors import SparkFailed, spark_errors
 from headrace.spark.frames import OFFSET_MASK, POSITION_BITS, StoredFiles
 from headrace.store.base import Reject
@@ -104,7 +104,7 @@ class Blame:
 
     def _content(self, name: str, rows: pa.Table, at: int) -> str:
         columns = self.lane.context.door.shapes[name].columns.names
-        (row,) = rows.select(columns).slice(at, 1).to_pylist()
+        (row,) = readable_rows(rows.select(columns).slice(at, 1))
         return ", ".join(f"{k}={v!r}" for k, v in row.items())
 
     def key_error(self, error: SparkFailed) -> FunctionFailed:

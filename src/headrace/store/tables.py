@@ -215,7 +215,7 @@ def _given_twice(db: sqlite3.Connection, spec: TableSpec, name: str, change: Cha
 
 
 def _shown(rows: pa.Table, number: int) -> str:
-    row = rows.slice(number, 1).to_pylist()[0]
+    row = schema.readable_rows(rows.slice(number, 1))[0]
     text = ", ".join(f"{name}={value!r}" for name, value in row.items())
     return text if len(text) <= 400 else text[:397] + "..."
 

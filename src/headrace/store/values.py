@@ -166,47 +166,6 @@ def _nullable(one: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else one(value)
 
 
-def _with_integers(kind: Any) -> Any:
-    """The same nested type, with times, days and intervals as the integers that they are.
-
-    Python's own times end at the year 9999; Spark's do not.
-    """
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
-        return pa.int64()
-    if pa.types.is_date32(kind):
-        return pa.int32()
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", _with_integers(kind.value_type), kind.value_field.nullable))
-    if pa.types.is_map(kind):
-        value = pa.field("value", _with_integers(kind.item_type), kind.item_field.nullable)
-        return pa.map_(_with_integers(kind.key_type), value)
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _with_integers(f.type), f.nullable) for f in kind])
-    return kind
-
-
-def _retyped(array: Array, kind: Any) -> Array:
-    """The same buffers under another type of the same shape."""
-    if array.type.equals(kind):
-        return array
-    if pa.types.is_list(kind):
-        child = _retyped(array.values, kind.value_type)
-        return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], null_count=-1, offset=array.offset, children=[child])
-    if pa.types.is_map(kind):
-        entries = pa.StructArray.from_arrays(
-            [_retyped(array.keys, kind.key_type), _retyped(array.items, kind.item_type)],
-            fields=[kind.key_field, kind.item_field],
-        )
-        return pa.Array.from_buffers(
-            kind, len(array), array.buffers()[:2], null_count=-1, offset=array.offset, children=[entries]
-        )
-    if pa.types.is_struct(kind):
-        children = [_retyped(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
-        mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask) if children else array
-    return array.view(kind)
-
-
 # --- one column --------------------------------------------------------------------------------------------------------
 
 Values = list[Any]
@@ -302,7 +261,7 @@ class Column:
             return found
         if isinstance(kind, (T.ArrayType, T.MapType, T.StructType)):
             one = _to_json(kind)
-            plain = _retyped(array, _with_integers(array.type)).to_pylist()
+            plain = schema.retyped(array, schema.with_integers(array.type)).to_pylist()
             dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
             return [None if v is None else dumps(one(v)) for v in plain]
         texts: Values = array.to_pylist()
@@ -333,8 +292,8 @@ class Column:
             return pa.array(values, pa.int64()).cast(arrow)
         if isinstance(kind, (T.ArrayType, T.MapType, T.StructType)):
             one = _from_json(kind)
-            plain = pa.array([None if v is None else one(json.loads(v)) for v in values], _with_integers(arrow))
-            return _retyped(plain, arrow)
+            plain = pa.array([None if v is None else one(json.loads(v)) for v in values], schema.with_integers(arrow))
+            return schema.retyped(plain, arrow)
         return pa.array(values, arrow)
 
     def present(self, values: Sequence[Any]) -> Any:

@@ -21,6 +21,7 @@ from headrace.runtime.generation import Generation, Workshop
 from headrace.runtime.protocol import CrashPoint, Steps
 from headrace.runtime.rebuild import due, rebuild
 from headrace.runtime.sequencer import Sequencer
+from headrace.schema import readable_rows
 from headrace.settings import Settings
 from headrace.spark.query import Gear
 from headrace.spark.session import start_sessions
@@ -166,8 +167,7 @@ class Trial:
         """A table's rows, in the order of its key."""
         with Reader(self.place.store) as reader:
             chunks = list(reader.at(as_of).read_arrow(table))
-        rows: list[dict[str, Any]] = pa.concat_tables(chunks).drop_columns(["_key"]).to_pylist()
-        return rows
+        return readable_rows(pa.concat_tables(chunks).drop_columns(["_key"]))
 
     def verify(self) -> VerifyReport:
         """What `headrace verify` finds."""
