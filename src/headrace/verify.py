@@ -21,6 +21,7 @@ from headrace.definitions import AppDef
 from headrace.errors import DefinitionError, WorldError
 from headrace.lanes.base import Lane, LaneContext, NothingStored
 from headrace.lanes.difference import exact_rows
+from headrace.lanes.magnitudes import magnitudes_of
 from headrace.lanes.merge import MergeLane
 from headrace.lanes.recompute import RecomputeLane
 from headrace.lanes.ties import TieCheck
@@ -47,6 +48,23 @@ class Difference:
     key: str
     live: str | None
     batch: str | None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far sums of doubles may be apart in one table: per row, and in any of its rows."""
+
+    by_key: Mapping[bytes, float] = field(default_factory=dict)
+    anywhere: float = 0.0
+
+    def of(self, key: bytes) -> float:
+        """For the row of a key."""
+        return max(self.by_key.get(key, 0.0), self.anywhere)
+
+    @property
+    def largest(self) -> float:
+        """What tables over this one must reckon with."""
+        return max([self.anywhere, *self.by_key.values()])
 
 
 @dataclass(frozen=True)
@@ -126,12 +144,12 @@ def verify_workshop(workshop: Workshop, progress: Progress = silent) -> VerifyRe
         findings = [f"ledger: {text}" for text in check_ledger(place.store, ends)]
         left_out = {key: frozenset(rows) for key, rows in memory.left_out.items()}
         with Answers(workshop, prefix, left_out, progress) as answers:
-            bounds: dict[str, dict[bytes, float]] = {}
-            for done, planned in enumerate(workshop.tables.values()):
-                progress(f'memory of "{planned.table.name}"', done=done, total=len(workshop.tables))
-                found, bound = _Memories(workshop, answers, memory, planned).check()
+            bounds: dict[str, Bounds] = {}
+            for done, table in enumerate(workshop.app.in_order()):
+                progress(f'memory of "{table.name}"', done=done, total=len(workshop.tables))
+                given = max((bounds[name].largest for name in table.reads if name in bounds), default=0.0)
+                found, bounds[table.name] = _Memories(workshop, answers, memory, workshop.tables[table.name], given).check()
                 findings += found
-                bounds[planned.table.name] = bound
             tables = []
             for planned in workshop.tables.values():
                 progress(f'comparing "{planned.table.name}"')
@@ -198,10 +216,10 @@ def _refuse_edited(workshop: Workshop, registrations: Mapping[str, Registration]
 # --- tables ------------------------------------------------------------------------------------------------------------
 
 
-def _compare(snapshot: Snapshot, answers: Answers, planned: Planned, bounds: Mapping[bytes, float]) -> tuple[TableReport, int]:
+def _compare(snapshot: Snapshot, answers: Answers, planned: Planned, bounds: Bounds) -> tuple[TableReport, int]:
     """One table against its batch answer; beside it, how many rows only one side has."""
     if planned.plan.key is None:
-        return _compare_bags(snapshot, answers, planned), 1
+        return _compare_bags(snapshot, answers, planned, bounds), 1
     name, key = planned.table.name, planned.plan.key
     names = planned.columns.names
     approximate = [i for i, column in enumerate(names) if column in planned.plan.approximate]
@@ -229,7 +247,7 @@ def _compare(snapshot: Snapshot, answers: Answers, planned: Planned, bounds: Map
             if wanted is None:
                 differs(k, row, None)
             elif row != wanted:
-                if _within(row, wanted, approximate, bounds.get(k)):
+                if _within(row, wanted, approximate, bounds.of(k)):
                     tolerated += 1
                 else:
                     differs(k, row, wanted)
@@ -269,7 +287,7 @@ def _plain(value: Any) -> Any:
     return tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
 
-def _within(row: Sequence[Any], wanted: Sequence[Any], approximate: Sequence[int], bound: float | None) -> bool:
+def _within(row: Sequence[Any], wanted: Sequence[Any], approximate: Sequence[int], bound: float) -> bool:
     exact = all(a == b for i, (a, b) in enumerate(zip(row, wanted, strict=True)) if i not in approximate)
     return exact and all(close(_number(row[i]), _number(wanted[i]), 1.0, bound) for i in approximate)
 
@@ -278,7 +296,7 @@ def _number(value: Any) -> Any:
     return float("nan") if value == "NaN" else value
 
 
-def _compare_bags(snapshot: Snapshot, answers: Answers, planned: Planned) -> TableReport:
+def _compare_bags(snapshot: Snapshot, answers: Answers, planned: Planned, bounds: Bounds) -> TableReport:
     """Tables keyed by position: the same rows, each as often."""
     name, names = planned.table.name, planned.columns.names
     left: Counter[Any] = Counter()
@@ -294,7 +312,8 @@ def _compare_bags(snapshot: Snapshot, answers: Answers, planned: Planned) -> Tab
             else:
                 extra[row] += 1
     left = +left
-    tolerated = _pair_off(left, extra, [i for i, column in enumerate(names) if column in planned.plan.approximate])
+    approximate = [i for i, column in enumerate(names) if column in planned.plan.approximate]
+    tolerated = _pair_off(left, extra, approximate, bounds.largest)
     doubles = [isinstance(f.dataType, (T.FloatType, T.DoubleType)) for f in planned.columns.fields]
 
     def shown(row: Sequence[Any]) -> str | None:
@@ -305,7 +324,7 @@ def _compare_bags(snapshot: Snapshot, answers: Answers, planned: Planned) -> Tab
     return TableReport(name, count, max(sum(extra.values()), sum(left.values())), 0, tolerated, tuple(first[:FIRST]))
 
 
-def _pair_off(left: Counter[Any], extra: Counter[Any], approximate: Sequence[int]) -> int:
+def _pair_off(left: Counter[Any], extra: Counter[Any], approximate: Sequence[int], bound: float) -> int:
     """Take rows out of both bags that agree within the tolerance, columns that were added in double; returns how many."""
     if not approximate or not left or not extra:
         return 0
@@ -315,7 +334,8 @@ def _pair_off(left: Counter[Any], extra: Counter[Any], approximate: Sequence[int
         waiting.setdefault(_exact_part(row, approximate), []).append(row)
     for row in list(extra.elements()):
         candidates = waiting.get(_exact_part(row, approximate), [])
-        found = next((c for c in candidates if all(close(_double(row[i]), _double(c[i])) for i in approximate)), None)
+        alike = (c for c in candidates if all(close(_double(row[i]), _double(c[i]), 1.0, bound) for i in approximate))
+        found = next(alike, None)
         if found is not None:
             candidates.remove(found)
             left[found] -= 1
@@ -352,32 +372,42 @@ def _shown_key(_: bytes, row: Sequence[Any], names: Sequence[str], key: Sequence
 
 
 class _Memories:
-    """The memory of one table against its part of the function over all rows."""
+    """The memory of one table against its part of the function over all rows.
 
-    def __init__(self, workshop: Workshop, answers: Answers, memory: Memory, planned: Planned) -> None:
-        self.answers, self.memory, self.planned = answers, memory, planned
+    `given`: how far sums of doubles may be apart that are in the tables which this one reads.
+    """
+
+    def __init__(self, workshop: Workshop, answers: Answers, memory: Memory, planned: Planned, given: float) -> None:
+        self.answers, self.memory, self.planned, self.given = answers, memory, planned, given
         rows_of = StoredRows(NothingStored(), workshop.door.shapes, workshop.readers)  # type: ignore[arg-type]
         context = LaneContext(workshop.door, NothingStored(), planned.table, planned.plan, planned.columns, rows_of)
         with spark_errors(planned.table):
             self.lane: Lane = LANES[planned.plan.lane](context)
 
-    def check(self) -> tuple[list[str], dict[bytes, float]]:
-        """What is wrong, and per key how far sums of doubles may be apart."""
+    def check(self) -> tuple[list[str], Bounds]:
+        """What is wrong, and how far sums of doubles may be apart."""
         with spark_errors(self.planned.table):
             if isinstance(self.lane, MergeLane):
                 return self._parts(self.lane)
             if isinstance(self.lane, RecomputeLane):
-                return self._indexes(self.lane), {}
-        return [], {}
+                return self._indexes(self.lane), Bounds(anywhere=self._added())
+        return [], Bounds(anywhere=self.given)
 
-    def _parts(self, lane: MergeLane) -> tuple[list[str], dict[bytes, float]]:
+    def _added(self) -> float:
+        """How far what the function adds may be apart; what it only passes on is as far apart as it came."""
+        door, table = self.answers.workshop.door, self.planned.table
+        looks = magnitudes_of(door, table, self.planned.plan.added)
+        bounds = [look.bound(self.answers.loaded(self.planned), "large", self.given) for look in looks]
+        return sum(bounds, self.given)
+
+    def _parts(self, lane: MergeLane) -> tuple[list[str], Bounds]:
         name = self.planned.table.name
         wanted, magnitudes = lane.batch_groups(self.answers.loaded(self.planned), "large")
         stored = lane.groups_of(self.memory.parts.get(name, pa.table({})))
         wrong = [
             key
             for key in stored.keys() | wanted.keys()
-            if not lane.same_parts(stored.get(key), wanted.get(key), magnitudes.get(key))
+            if not lane.same_parts(stored.get(key), wanted.get(key), magnitudes.get(key, 0.0) + self.given)
         ]
         findings = []
         for key in wrong[:FIRST]:
@@ -387,7 +417,7 @@ class _Memories:
         if len(wrong) > FIRST:
             findings.append(f'memory of "{name}": {len(wrong) - FIRST} more groups differ')
         bounds = lane.bounds_by_key(wanted, magnitudes, "large") if magnitudes else {}
-        return findings, bounds
+        return findings, Bounds(bounds, self.given)
 
     def _indexes(self, lane: RecomputeLane) -> list[str]:
         findings = []

@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 from headrace.errors import FunctionFailed
 from headrace.lanes.base import InputChange, Lane, LaneContext, Outcome, TableChange, complete, refuse_twice
 from headrace.lanes.difference import subtract, take
+from headrace.lanes.magnitudes import EPSILON, largest, magnitude
 from headrace.lanes.parts import MomentPart, Part, Values, part_of
 from headrace.schema import arrow_schema, encode_key, encode_keys, nullable, python_values
 from headrace.spark.frames import Shape
@@ -28,7 +29,6 @@ from headrace.spark.query import Gear, Loaded, Query, Template
 from headrace.spark.surgery import Leaf, Surgeon
 from headrace.store.base import Change, Registration, TableSpec
 
-EPSILON = 2.0**-52
 ROWS = "_hr_rows"
 """The column of parts that counts a group's rows: a group goes when it reaches 0."""
 
@@ -334,17 +334,18 @@ class MergeLane(Lane):
         return alive, {k: max(n, 1) * EPSILON * (m or 0.0) for k, n, m in zip(keys, counts, sums, strict=True)}
 
     def _magnitude_recipe(self, surgeon: Surgeon, root: Any) -> Any:
-        """Per group: how many rows, and the largest sum of magnitudes of what is added in double (squares for variances)."""
+        """Per group: how many rows, and the largest sum of magnitudes of what is added in double."""
         aggregate = surgeon.node(root, self._aggregate)
         sums = []
         for part, expression in zip(self._parts, self._aggregate_functions(surgeon, aggregate), strict=True):
             if part.approximate:
-                value = F.abs(surgeon.column(expression.aggregateFunction().children().apply(0)).cast("double"))
-                sums.append(F.sum(value * value if isinstance(part, MomentPart) else value))
+                value = surgeon.column(expression.aggregateFunction().children().apply(0))
+                if expression.filter().isDefined():
+                    value = F.when(surgeon.column(expression.filter().get()), value)
+                sums.append(magnitude(value, squares=isinstance(part, MomentPart)))
         groups = [surgeon.column(g).alias(f"g{i}") for i, g in enumerate(self._grouping(surgeon, aggregate))]
-        largest = F.greatest(*sums) if len(sums) > 1 else sums[0]
         below = surgeon.frame(aggregate.child())
-        return surgeon.analysed(below.groupBy(*groups).agg(F.count(F.lit(1)).alias("n"), largest.alias("m")))
+        return surgeon.analysed(below.groupBy(*groups).agg(F.count(F.lit(1)).alias("n"), largest(sums).alias("m")))
 
     def same_parts(self, stored: list[Values] | None, wanted: list[Values] | None, bound: float | None) -> bool:
         """Whether stored parts are those of a batch job."""

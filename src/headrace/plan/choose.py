@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from headrace.definitions import TableDef
 from headrace.errors import DefinitionError
-from headrace.plan.doubles import Doubles
+from headrace.plan.doubles import Added, Doubles
 from headrace.plan.fingerprint import normalised
 from headrace.plan.merge import Merge, aggregates, describe_merge, find_aggregate, grouping_of, why_not
 from headrace.plan.orders import OrderCheck, Orders
@@ -98,6 +98,7 @@ class TablePlan:
     positions: tuple[Position, ...]
     approximate: Mapping[str, str] = field(default_factory=dict)
     decided_by_double: tuple[str, ...] = ()
+    added: tuple[Added, ...] = ()
     orders: tuple[OrderCheck, ...] = ()
     trusted: tuple[str, ...] = ()
     normalised: str = ""
@@ -121,6 +122,7 @@ def plan_table(root: Node, table: TableDef, inputs: Mapping[str, Input], *, unch
         plan,
         approximate=doubles.of_output(),
         decided_by_double=(*doubles.decided, *_approximate_key(plan, doubles.of_output())),
+        added=tuple(doubles.added),
         orders=orders.checks,
         trusted=trusted,
         normalised=normalised(root),

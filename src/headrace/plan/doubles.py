@@ -7,23 +7,40 @@ columns derive from one, and where one decides which rows there are, their key o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from headrace.plan.shape import PLAIN
-from headrace.plan.tree import Expr, Node, show
+from headrace.plan.shape import PLAIN, has_outer
+from headrace.plan.tree import Expr, Node, Path, show
 from headrace.plan.types import exact, integral, type_of
 
 _SPREADS = frozenset("VariancePop VarianceSamp StddevPop StddevSamp".split())
 _EXACT_OF_ANY = frozenset("IsNull IsNotNull".split())
 
 
+@dataclass(frozen=True)
+class Added:
+    """Values that are added in double: those of the child of the node at `path`, per group or window partition.
+
+    `filter` keeps rows out of the sum; `squares`: their squares are added as well; `given`: they are approximate themselves.
+    """
+
+    path: Path
+    groups: tuple[Expr, ...]
+    value: Expr
+    filter: Expr | None
+    squares: bool
+    given: bool
+
+
 class Doubles:
-    """`columns`: id of a column -> why it is approximate. `decided`: where such a value decides."""
+    """`columns`: id of a column -> why it is approximate. `decided`: where such a value decides. `added`: what is added."""
 
     def __init__(self, root: Node, inputs: Mapping[str, Collection[str]] | None = None) -> None:
         """`inputs`: the columns of input tables that are approximate already."""
         self.inputs = inputs or {}
         self.columns: dict[int, str] = {}
         self.decided: dict[str, None] = {}
+        self.added: dict[Added, None] = {}
         self._visit(root)
         self.root = root
 
@@ -41,7 +58,20 @@ class Doubles:
             if sub.plan is not None:
                 self._visit(sub.plan)
         self._decide(node)
+        self._add(node)
         self._pass_on(node)
+
+    def _add(self, node: Node) -> None:
+        """What the node adds. In a subquery that refers to the query around it, rows cannot be looked at by themselves."""
+        sums = [e for top in node.all_exprs() for e in top.walk() if e.cls == "AggregateExpression" and _adds(e.children[0])]
+        if not sums or node.cls not in ("Aggregate", "Window") or any(has_outer(e) for n in node.walk() for e in n.all_exprs()):
+            return
+        groups = node.exprs.get("groupingExpressions" if node.cls == "Aggregate" else "partitionSpec", ())
+        for expr in sums:
+            function, condition = expr.children[0], expr.children[1] if len(expr.children) > 1 else None
+            value = function.children[0]
+            given = self.why(value) is not None
+            self.added[Added(node.path, tuple(groups), value, condition, function.cls in _SPREADS, given)] = None
 
     def _pass_on(self, node: Node) -> None:
         for key in ("projectList", "aggregateExpressions", "windowExpressions"):
