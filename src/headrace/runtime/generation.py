@@ -31,6 +31,7 @@ from headrace.runtime.references import Reference, load_reference
 from headrace.runtime.rows import SourceReader, StoredRows
 from headrace.schema import NOW, RESERVED, arrow_type, nullable
 from headrace.settings import Settings
+from headrace.spark.actions import no_actions
 from headrace.spark.errors import spark_errors
 from headrace.spark.frames import Shape
 from headrace.spark.query import Door
@@ -82,7 +83,8 @@ class Workshop:
 
     def _plan(self, table: TableDef, shapes: dict[str, Shape]) -> None:
         with spark_errors(table):
-            frame = self.door.empty_call(table)
+            with no_actions(table):
+                frame = self.door.empty_call(table)
             root = self.door.surgeon("small").analysed(frame)
             text, columns = root.toJSON(), nullable(frame.schema)
         inputs = {name: self._input(name) for name in table.reads}

@@ -28,6 +28,7 @@ def plan_app(app: AppDef, place: Place, settings: Settings) -> list[TableReport]
         master=settings.spark_master, memory=settings.spark_memory, timezone=app.timezone, scratch=place.tmp / "spark"
     )
     workshop = Workshop.open(app, place, settings, sessions)
+    workshop.check_purity()
     return [
         TableReport(
             name, planned.plan.lane, tuple(describe(planned.plan)), (*planned.plan.warnings, *planned.plan.decided_by_double)

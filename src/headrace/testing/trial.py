@@ -88,6 +88,7 @@ class Trial:
             name="trial",
         )
         workshop = Workshop.open(self.app, self.place, self._settings, sessions)
+        workshop.check_purity()
         marks = Marks(self.place.folder, self.app.name, [topic.folder for topic in workshop.topics.values()])
         holder = take_over(self.place.store, marks, RunFolder(self.place.run))
         try:
