@@ -86,11 +86,12 @@ class Traits:
         return False
 
     def additive(self, node: Node) -> bool:
-        """f(A + a, B + b) - f(A, B) = f(a, b) - f(nothing)."""
+        """f(A + a, B + b) - f(A, B) = f(a, b)."""
         if node.input is not None or self.constant(node):
             return True
         if node.cls == "Union":
-            return all(map(self.additive, node.children))
+            # Rows of a branch that never changes would come again with every epoch.
+            return all(not self.constant(c) and self.additive(c) for c in node.children)
         child = node.children[0] if node.cls == "Expand" else self.through(node)
         return child is not None and self.additive(child)
 
