@@ -175,11 +175,13 @@ def _check_columns(table: TableDef, columns: T.StructType) -> None:
                     hint='.alias("another_name"), or AS another_name in SQL',
                 )
             seen.add(name.lower())
-        if field.name in RESERVED or field.name.startswith("_hr_"):
+        if field.name.lower() in RESERVED or field.name.lower().startswith("_hr_"):
+            other, of_star = field.name.lstrip("_"), "*" in (table.query or "")
             raise DefinitionError(
                 f'table "{table.name}" has a column "{field.name}", a name that Headrace uses itself',
+                details=["in SQL, * shows the hidden columns that the text names"] if of_star else [],
                 origin=table.origin,
-                hint=f'.alias("{field.name.lstrip("_")}")',
+                hint=f"* EXCEPT ({field.name}), or AS {other}" if of_star else f'.alias("{other}")',
             )
         _check_type(table, field)
 

@@ -51,7 +51,8 @@ def condition(error: BaseException) -> str:
 def one_line(error: BaseException) -> str:
     """The reason without Spark's advice about its own settings, its SQLSTATE and its traces."""
     text = _text(error)
-    python = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception): .*)$", text, re.M)
+    # The last line of a traceback; not every class of an error is called one (pyarrow.lib.ArrowInvalid).
+    python = re.findall(r"^(?:\w+\.)*([A-Z]\w*: .*)$", text, re.M)
     if "PythonException" in text or "Traceback (most recent call last)" in text:
         return python[-1] if python else "the Python function failed"
     text = text.split("\n\n")[0].splitlines()[0] if text.strip() else type(error).__name__
