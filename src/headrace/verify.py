@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +39,9 @@ from headrace.store.tables import chunks
 
 FIRST = 5
 """How many differing rows of a table are shown."""
+
+Apart = tuple[bytes, Sequence[Any] | None, Sequence[Any] | None]
+"""A key, its live row and its batch row; None where one side has none."""
 
 
 @dataclass(frozen=True)
@@ -153,10 +156,7 @@ def verify_workshop(workshop: Workshop, progress: Progress = silent) -> VerifyRe
             tables = []
             for planned in workshop.tables.values():
                 progress(f'comparing "{planned.table.name}"')
-                report, one_sided = _compare(snapshot, answers, planned, bounds[planned.table.name])
-                if report.different and not one_sided:
-                    report = _apart_by_ties(report, answers, planned)
-                tables.append(report)
+                tables.append(_compare(snapshot, answers, planned, bounds[planned.table.name]))
             findings += _check_copies(workshop, memory, prefix)
             sources, broken = _law_of_rows(reader, answers, memory, prefix)
         findings += broken
@@ -216,28 +216,20 @@ def _refuse_edited(workshop: Workshop, registrations: Mapping[str, Registration]
 # --- tables ------------------------------------------------------------------------------------------------------------
 
 
-def _compare(snapshot: Snapshot, answers: Answers, planned: Planned, bounds: Bounds) -> tuple[TableReport, int]:
-    """One table against its batch answer; beside it, how many rows only one side has."""
+def _compare(snapshot: Snapshot, answers: Answers, planned: Planned, bounds: Bounds) -> TableReport:
+    """One table against its batch answer."""
     if planned.plan.key is None:
-        return _compare_bags(snapshot, answers, planned, bounds), 1
+        return _compare_bags(snapshot, answers, planned, bounds)
     name, key = planned.table.name, planned.plan.key
     names = planned.columns.names
     approximate = [i for i, column in enumerate(names) if column in planned.plan.approximate]
     batch: dict[bytes, tuple[Any, ...]] = {}
-    first: list[Difference] = []
-    different = tolerated = count = one_sided = 0
-
-    def differs(k: bytes, live: Any, wanted: Any) -> None:
-        nonlocal different, one_sided
-        different += 1
-        one_sided += live is None or wanted is None
-        if len(first) < FIRST:
-            first.append(Difference(_shown_key(k, live or wanted, names, key), _shown(live, names), _shown(wanted, names)))
-
+    apart: list[Apart] = []
+    tolerated = count = 0
     for rows in answers.rows(name):
         for k, row in zip(encode_keys(rows, key), _plain_rows(rows), strict=True):
             if k in batch:
-                differs(k, row, batch[k])
+                apart.append((k, row, batch[k]))
             batch[k] = row
     for rows in snapshot.read_arrow(name):
         keys = python_values(rows.column("_key"))
@@ -245,31 +237,40 @@ def _compare(snapshot: Snapshot, answers: Answers, planned: Planned, bounds: Bou
             count += 1
             wanted = batch.pop(k, None)
             if wanted is None:
-                differs(k, row, None)
+                apart.append((k, row, None))
             elif row != wanted:
                 if _within(row, wanted, approximate, bounds.of(k)):
                     tolerated += 1
                 else:
-                    differs(k, row, wanted)
-    for k, row in batch.items():
-        differs(k, None, row)
-    return TableReport(name, count, different, 0, tolerated, tuple(first)), one_sided
+                    apart.append((k, row, wanted))
+    apart += [(k, None, row) for k, row in batch.items()]
+    different = _untied(apart, answers, planned)
+    first = tuple(
+        Difference(_shown_key(live or wanted or (), names, key), _shown(live, names), _shown(wanted, names))
+        for _, live, wanted in different[:FIRST]
+    )
+    return TableReport(name, count, len(different), len(apart) - len(different), tolerated, first)
 
 
-def _apart_by_ties(report: TableReport, answers: Answers, planned: Planned) -> TableReport:
-    """Rows that differ although both sides have their key, in a table whose order has ties, are counted apart.
-
-    Each of them is one of several right answers: stream and batch need not choose the same one.
-    """
+def _tie_tests(answers: Answers, planned: Planned) -> list[Callable[[Sequence[Any]], bool]]:
+    """Tests of whether a row comes from a tie of an order that the rows do not decide, in the batch's own rows."""
     checks = [check for check in planned.plan.orders if not check.proved]
-    if not checks:
-        return report
-    door = answers.workshop.door
+    door, names = answers.workshop.door, planned.columns.names
     with spark_errors(planned.table):
         found = [TieCheck(door, planned.table, check).find(answers.loaded(planned), "large") for check in checks]
-    if not any(found):
-        return report
-    return replace(report, different=0, tied=report.different, first=())
+    tests = [ties.test_of(names) for ties in found if ties is not None]
+    return [test for test in tests if test is not None]
+
+
+def _untied(apart: Sequence[Apart], answers: Answers, planned: Planned) -> list[Apart]:
+    """The differences that are not between two right answers: rows that come from no tie."""
+    tests = _tie_tests(answers, planned) if apart else []
+
+    def tied(row: Sequence[Any]) -> bool:
+        numbers = [_number(value) for value in row]
+        return any(test(numbers) for test in tests)
+
+    return [(key, live, wanted) for key, live, wanted in apart if not all(tied(row) for row in (live, wanted) if row is not None)]
 
 
 def _plain_rows(rows: pa.Table) -> list[tuple[Any, ...]]:
@@ -364,7 +365,7 @@ def _shown(row: Sequence[Any] | None, names: Sequence[str]) -> str | None:
     return None if row is None else ", ".join(f"{name}={value!r}" for name, value in zip(names, row, strict=True))
 
 
-def _shown_key(_: bytes, row: Sequence[Any], names: Sequence[str], key: Sequence[str]) -> str:
+def _shown_key(row: Sequence[Any], names: Sequence[str], key: Sequence[str]) -> str:
     return ", ".join(f"{name}={row[names.index(name)]!r}" for name in key)
 
 

@@ -6,7 +6,7 @@ partition and the same order are a tie.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from headrace.definitions import TableDef
 from headrace.errors import FunctionFailed
 from headrace.plan.orders import OrderCheck
-from headrace.schema import encode_keys, python_values, readable_rows
+from headrace.schema import encode_key, encode_keys, python_values, readable_rows
 from headrace.spark.expressions import jvm_expression
 from headrace.spark.query import Door, Gear, Loaded, Query
 from headrace.spark.surgery import Surgeon
@@ -23,12 +23,27 @@ from headrace.spark.surgery import Surgeon
 
 @dataclass(frozen=True)
 class Ties:
-    """Ties of one order: how many rows are in some, and the partitions in which they are."""
+    """Ties of one order: how many rows are in some, and what they share.
+
+    `columns` names the columns of the partition (the first `width`) and of the order, None where one is computed; `groups` are
+    the encoded values that rows share.
+    """
 
     why: str
     rows: int
-    partitions: frozenset[bytes]
+    columns: tuple[str | None, ...]
+    width: int
+    groups: frozenset[tuple[bytes, ...]]
     example: str
+
+    def test_of(self, names: Sequence[str]) -> Callable[[Sequence[Any]], bool] | None:
+        """Whether a row of the result, whose columns are `names`, comes from a tie; None where its partition does not show."""
+        places = [names.index(c) if c is not None and c in names else None for c in self.columns]
+        if None in places[: self.width]:
+            return None
+        seen = [(i, place) for i, place in enumerate(places) if place is not None]
+        tied = {tuple(group[i] for i, _ in seen) for group in self.groups}
+        return lambda row: tuple(encode_key([row[place]]) for _, place in seen) in tied
 
     def as_error(self, table: TableDef) -> FunctionFailed:
         """What stops an app whose table says `on_tie="stop"`."""
@@ -60,7 +75,13 @@ class TieCheck:
         found = self.query.run(loaded, gear)
         if not found.num_rows:
             return None
-        width = len(self.check.partition)
         rows = sum(python_values(found.column(found.num_columns - 1)))
         example = ", ".join(repr(v) for v in list(readable_rows(found.slice(0, 1))[0].values())[:-1])
-        return Ties(self.check.why, rows, frozenset(encode_keys(found, found.column_names[:width])), example)
+        encoded = [encode_keys(found, [name]) for name in found.column_names[:-1]]
+        groups = frozenset(zip(*encoded, strict=True)) if encoded else frozenset({()})
+        return Ties(self.check.why, rows, self._names(), len(self.check.partition), groups, example)
+
+    def _names(self) -> tuple[str | None, ...]:
+        """The columns that are what the order is by, by their names."""
+        plain = [e.children[0] if e.cls == "SortOrder" else e for e in (*self.check.partition, *self.check.order)]
+        return tuple(e.name if e.cls == "AttributeReference" else None for e in plain)
