@@ -26,6 +26,7 @@ class Made:
     name: str
     key: tuple[str, ...] | None
     text: str
+    rejects: bool = False
 
     def reads(self, name: str) -> bool:
         return re.search(rf"\b{name}\b", self.text) is not None
@@ -67,9 +68,13 @@ class Tables:
     _names: int = 0
 
     def table(self, name: str) -> Made:
-        if self.rng.random() < 0.12:
+        chance = self.rng.random()
+        if chance < 0.14:
             key, text = self.rng.choice(FRAMES)
             return Made(name, key, text)
+        if chance < 0.18:
+            key, text = self.rng.choice(FAILING)
+            return Made(name, key, text, rejects=True)
         relation = self._relation(self.rng.choice([1, 1, 1, 2, 2, 3]))
         key = relation.key
         if key is not None and self.rng.random() < 0.5:
@@ -104,7 +109,7 @@ class Tables:
 
     def _base(self) -> Relation:
         tables = list(self.known)
-        chosen = self.rng.choice(["a"] * 4 + ["c"] * 2 + tables)
+        chosen = self.rng.choice(["a"] * 4 + ["c"] * 2 + tables * 2)
         if chosen in self.known:
             table = self.known[chosen]
             renamed = tuple(replace(c, name=self._name("v")) for c in table.columns)
@@ -289,9 +294,12 @@ class Tables:
             conditions = [f"{a} < {b}" for a, b in some[:1]]
         if self.rng.random() < 0.25:
             conditions.append(self._predicate(self.rng.choice([left, right])))
+        if right.key is None and self.rng.random() < 0.4:
+            left, right = right, left
         sql = f"({left.sql}) {self._name('q')} {kind} ({right.sql}) {self._name('q')} ON {' AND '.join(conditions)}"
         if "SEMI" in kind or "ANTI" in kind:
-            return replace(left, sql=f"SELECT {_list(left.columns)} FROM {sql}", position=None)
+            judged = replace(left, sql=f"SELECT {_list(left.columns)} FROM {sql}", position=None)
+            return judged if left.key is not None else self._aggregate(judged)
         columns = (*left.columns, *right.columns)
         key = (*left.key, *right.key) if left.key is not None and right.key is not None else None
         if key is None:
@@ -317,7 +325,7 @@ class Tables:
         return Relation(sql, tuple(shown), ("i1", "i2"))
 
     def _union(self, r: Relation) -> Relation:
-        other = self._base()
+        other = self._base() if self.rng.random() < 0.85 else self._reference()
         pairs = []
         free = list(other.exact)
         for c in r.exact:
@@ -415,7 +423,7 @@ class Tables:
         return replace(r, sql=f"SELECT * FROM ({r.sql}) {self._name('q')} WHERE {self.rng.choice(options)}", position=None)
 
     def _set(self, r: Relation) -> Relation:
-        other = self._base()
+        other = self._base() if self.rng.random() < 0.85 else self._reference()
         pairs = [(a, b) for a in r.exact for b in other.exact if a.type == b.type and a.type in GROUPABLE]
         if not pairs:
             return self._filter(r)
@@ -478,4 +486,41 @@ FRAMES: list[tuple[tuple[str, ...] | None, str]] = [
         "lambda a: a.where('id % 2 = 0').unionByName(a.where('id % 3 = 0')).groupBy('k')"
         ".agg(F.count('*').alias('n'), F.avg('n').alias('m'))",
     ),
+    (None, "lambda a: a.select('id', python.shout('k').alias('loud'), python.half('g').alias('half'))"),
+    (
+        ("loud",),
+        "lambda a: a.groupBy(python.shout('k').alias('loud')).agg(F.count('*').alias('n'), F.sum(python.half('g')).alias('s'))",
+    ),
+    (("k",), "lambda a: a.select('id', 'k').groupBy('k').applyInPandas(python.summary, 'k STRING, n BIGINT, first BIGINT')"),
+    (
+        ("k",),
+        "lambda a, c: a.select('k').groupBy('k').cogroup(c.select('k').groupBy('k'))"
+        ".applyInPandas(python.both, 'k STRING, a BIGINT, c BIGINT')",
+    ),
+    (("k",), "lambda a: hr.latest(a, by='k', order='t')"),
+    (("k", "g"), "lambda a: hr.latest(a.select('k', 'g', 'n', 'd', 'tags', 't'), by=['k', 'g'], order=['t', 'n'])"),
+    (None, "lambda a: a.where(hr.random(seed=7) < 0.5).select('id', hr.random(seed=8).alias('chance'))"),
+    (None, "lambda a: a.select('id', 'k', hr.now().alias('at'))"),
+    (("k",), "lambda a: a.select('k', hr.now().alias('at')).groupBy('k').agg(F.max('at').alias('at'), F.count('*').alias('n'))"),
+    (
+        ("id",),
+        "lambda a, c: a.join(c.select('k', hr.now().alias('at')).groupBy('k').agg(F.min('at').alias('at')), 'k')"
+        ".select('id', 'at')",
+    ),
+    (None, "lambda a, c: a.select('k', F.explode('tags').alias('v')).union(c.select('k', F.col('g').cast('string')))"),
+    (None, "lambda a: a.select(F.posexplode('tags')).union(a.select('g', 'k').where('_offset % 2 = 0'))"),
 ]
+"""Tables in DataFrame form, with their keys."""
+
+FAILING: list[tuple[tuple[str, ...] | None, str]] = [
+    (None, "SELECT id, 10 / g AS v, CAST(k AS INT) AS w FROM a"),
+    (None, "SELECT id, x / g AS v FROM a UNION ALL SELECT id, CAST(ok AS DOUBLE) / n FROM c"),
+    (("k",), "SELECT k, count(*) AS n, sum(10 / g) AS s, max(d / n) AS m FROM a GROUP BY k"),
+    (("w",), "SELECT CAST(k AS INT) AS w, count(*) AS n FROM c GROUP BY CAST(k AS INT)"),
+    (("id", "cid"), "SELECT a.id, c.id AS cid FROM a JOIN c ON a.n = 10 / c.g"),
+    (("id", "cid"), "SELECT a.id, c.id AS cid, c.n FROM a LEFT JOIN c ON CAST(a.k AS INT) = c.g"),
+    (("k",), "SELECT k, count(DISTINCT 10 / g) AS n FROM a WHERE n <> 0 GROUP BY k"),
+    (("id",), "SELECT id, row_number() OVER (PARTITION BY 10 % g ORDER BY id) AS rn FROM a"),
+    (("id",), "SELECT id, v FROM (SELECT id, 100 / n AS v FROM c) q WHERE v > 10 OR id IN (SELECT id FROM a)"),
+]
+"""Tables that fail on some rows, which become rejects."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -32,7 +33,8 @@ class Campaign:
         self.lanes.update(verdict.lanes)
         self.failed += bool(verdict.failed)
         for text in verdict.refused.values():
-            self.refused[text.splitlines()[1].strip()[:110] if "\n" in text else text] += 1
+            said = re.sub(r"tests/fuzz/\S+|\[\w+\]|\d+", "", " ".join(text.split()))
+            self.refused[re.sub(r'^.*?"t"', "", said).strip()[:160]] += 1
         if verdict.finding is None:
             return None
         kind = verdict.kind

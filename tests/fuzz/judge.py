@@ -14,17 +14,21 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
+import headrace as hr
 from headrace import App
 from headrace.batch import Answers
 from headrace.definitions import AppDef
 from headrace.errors import DefinitionError, FunctionFailed
+from headrace.log.rows import RowReader
+from headrace.log.topic import Topic
 from headrace.runtime.protocol import CrashPoint
 from headrace.schema import arrow_schema, encode_keys, parse_schema
 from headrace.settings import Settings
 from headrace.testing import Trial
 from headrace.verify import VerifyReport
-from tests.fuzz import rows
-from tests.fuzz.case import Case
+from tests.fuzz import python, rows
+from tests.fuzz.apps import Made
+from tests.fuzz.case import Case, Epoch
 
 SETTINGS = Settings(spark_master="local[2]", spark_memory="1g")
 
@@ -46,18 +50,20 @@ class Verdict:
         return re.sub(r"\d+|'[^']*'|\"[^\"]*\"", "#", text[0])[:60] if text else ""
 
 
-def app_of(case: Case, folder: Path) -> AppDef:
-    """The case's app."""
+def app_of(case: Case, folder: Path, tables: tuple[Made, ...] | None = None) -> AppDef:
+    """The case's app, perhaps edited."""
     app = App("fuzz")
     by = ("k",) if case.by_key else ()
     for name, schema in rows.SCHEMAS.items():
         app.topic(name, schema, partitions=case.partitions, partition_by=by)
     app.reference("r", folder / "r.parquet")
-    for table in case.tables:
+    for table in case.tables if tables is None else tables:
+        on_error = "reject" if table.rejects else "stop"
         if table.text.startswith("lambda"):
-            app.table(eval(table.text, {"F": F, "Window": Window}), key=table.key, name=table.name)
+            names = {"F": F, "Window": Window, "hr": hr, "python": python}
+            app.table(eval(table.text, names), key=table.key, name=table.name, on_error=on_error)
         else:
-            app.sql(table.name, table.text, key=table.key)
+            app.sql(table.name, table.text, key=table.key, on_error=on_error)
     return app.definition()
 
 
@@ -118,13 +124,13 @@ def _epochs(trial: Trial, case: Case, verdict: Verdict, folder: Path) -> None:
     verdict.lanes.update(
         planned.plan.lane + ("!" if planned.plan.whole else "") for planned in trial.engine.workshop.tables.values()
     )
-    for epoch in case.epochs:
-        if epoch.restart:
-            trial.restart(app_of(case, folder))
-        for topic, schema in rows.SCHEMAS.items():
-            some = [row for name, row in epoch.rows if name == topic]
-            if some:
-                trial.append(topic, pa.Table.from_pylist(some, schema=arrow_schema(parse_schema(schema))))
+    tables = case.tables
+    for number, epoch in enumerate(case.epochs):
+        if epoch.restart or epoch.edited is not None:
+            tables = tables if epoch.edited is None else epoch.edited
+            if not _restarted(trial, app_of(case, folder, tables), verdict):
+                return
+        _append(trial, case, number, epoch)
         crash = CrashPoint.parse(epoch.crash) if epoch.crash else None
         try:
             trial.epoch(gear=epoch.gear, crash=crash)  # type: ignore[arg-type]
@@ -136,6 +142,35 @@ def _epochs(trial: Trial, case: Case, verdict: Verdict, folder: Path) -> None:
         if epoch.verify and _differs(trial, verdict):
             return
     _differs(trial, verdict)
+
+
+def _restarted(trial: Trial, app: AppDef, verdict: Verdict) -> bool:
+    """Begin another generation; False where the edited app is refused, or fails over rows that there are already."""
+    try:
+        trial.restart(app)
+    except DefinitionError as error:
+        verdict.refused["edited"] = error.render()
+        return False
+    except FunctionFailed as error:
+        verdict.failed = error.render()
+        return False
+    return True
+
+
+def _append(trial: Trial, case: Case, number: int, epoch: Epoch) -> None:
+    """The rows and the malformed lines of an epoch."""
+    size = {"segment_bytes": 1} if case.sealed else {}
+    for name, ddl in rows.SCHEMAS.items():
+        schema = parse_schema(ddl)
+        some = [row for topic, row in epoch.rows if topic == name]
+        lines = b"\n".join(line for topic, line in epoch.malformed if topic == name)
+        topic = Topic.open(trial.place.topic(name), clock=trial.clock, **size)
+        producer = topic.producer("fuzz")
+        if some:
+            producer.append(pa.Table.from_pylist(some, schema=arrow_schema(schema)), sequence=2 * number)
+        if lines:
+            producer.append_parsed(RowReader(schema).json_lines(lines), sequence=2 * number + 1)
+        topic.seal()
 
 
 def _differs(trial: Trial, verdict: Verdict) -> bool:

@@ -26,7 +26,7 @@ VALUES: dict[str, list[Any]] = {
     "n": [0, 1, -1, 2, 5, 5, 2**31 - 1, -(2**31), None],
     "b": [0, 1, -1, 7, 2**63 - 1, -(2**63), 2**53 + 1, None],
     "d": [Decimal("0.00"), Decimal("1.10"), Decimal("-1.10"), Decimal("0.01"), Decimal("99999999.99"), None],
-    "x": [0.0, -0.0, 1.5, -2.25, 1000.75, 0.25, NAN, INF, -INF, None],
+    "x": [0.0, -0.0, 1.5, -2.25, 1000.75, 0.25, 0.1, 0.7, -0.3, 1e16, -1e16, 5e-324, NAN, INF, -INF, None],
     "t": [*[t.replace(tzinfo=UTC) for t in TIMES], None],
     "u": [*TIMES, None],
     "day": [dt.date(2026, 1, 1), dt.date(2026, 1, 2), dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1582, 10, 15), None],
@@ -48,6 +48,22 @@ def names(schema: str) -> list[str]:
 A_COLUMNS = ["id", "k", "g", "n", "b", "d", "x", "t", "u", "day", "ok", "bin", "tags", "s", "m"]
 C_COLUMNS = ["id", "k", "g", "n", "d", "x", "t", "ok"]
 R_COLUMNS = ["k", "g", "label", "w"]
+
+
+MALFORMED = [
+    b'{"id": "many"}',
+    b"\xff\xfe",
+    b'{"id": 1, "id": 2}',
+    b"[1]",
+    b'{"id": 1e400}',
+    b'{"id": 5, "k": "a"',
+    b'{"k": 7, "g": 2147483648}',
+]
+
+
+def malformed(rng: Random) -> tuple[bytes, ...]:
+    """Lines of JSON of which none is a row."""
+    return tuple(rng.choice(MALFORMED) for _ in range(rng.choice([1, 3])))
 
 
 def row(rng: Random, schema: str, number: int | None) -> dict[str, Any]:

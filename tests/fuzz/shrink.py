@@ -32,8 +32,20 @@ def _candidates(case: Case) -> Iterator[Case]:
         fewer = case.without([table.name])
         if fewer.tables:
             yield fewer
-    if any(epoch.gear != "small" or epoch.restart or epoch.crash for epoch in case.epochs):
+    if any(epoch != Epoch(epoch.rows, "small") for epoch in case.epochs):
         yield replace(case, epochs=tuple(Epoch(epoch.rows, "small") for epoch in case.epochs))
+    for i, epoch in enumerate(case.epochs):
+        calm = Epoch(epoch.rows, epoch.gear)
+        for simpler in (
+            calm,
+            replace(calm, edited=epoch.edited),
+            replace(calm, restart=epoch.restart),
+            replace(epoch, edited=None),
+        ):
+            if simpler != epoch:
+                yield _with(case, i, simpler)
+    if case.sealed:
+        yield replace(case, sealed=False)
     if case.partitions > 1:
         yield replace(case, partitions=1, by_key=False)
     if len(case.epochs) > 1:

@@ -29,7 +29,7 @@ def campaign(first: int, cases: int, *, tables: int, seconds: float, shrink_seco
 
 @pytest.mark.usefixtures("spark")
 def test_random_apps_equal_batch():
-    done = campaign(SEED, FEW, tables=3, seconds=90, shrink_seconds=60)
+    done = campaign(SEED, FEW, tables=3, seconds=60, shrink_seconds=60)
     assert done.refused_share < 0.2, done.summary()
 
 
