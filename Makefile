@@ -9,7 +9,7 @@ demo: .venv/.ready
 	@$(PYTHON) examples/phone_actions/demo.py $(if $(SECONDS),--seconds $(SECONDS))
 
 test: lint
-	$(PYTHON) -m pytest -q -m "not slow"
+	$(PYTHON) -m pytest -q -m "not slow" -n 2 --dist loadfile
 
 test-all: lint
 	$(PYTHON) -m pytest -q

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from headrace.clock import Clock
+from headrace.errors import FunctionFailed
 from headrace.lanes.base import InputChange, Lane, Outcome
 from headrace.lanes.ties import Ties
 from headrace.log.topic import Topic
@@ -103,7 +104,17 @@ class Engine:
             self.ties.update({name: outcome.ties[0] for name, outcome in outcomes.items() if outcome.ties})
             self.rejects = len(writes.rejects)
         with self.steps.step("commit", taken.number):
-            return self.holder.commit(self.entry(taken, sources, rejects=writes.rejects), writes)
+            try:
+                return self.holder.commit(self.entry(taken, sources, rejects=writes.rejects), writes)
+            except FunctionFailed as error:
+                raise self._placed(error) from error
+
+    def _placed(self, error: FunctionFailed) -> FunctionFailed:
+        """An error of the store about one of the tables, with the place where the table is defined."""
+        for name, planned in self.workshop.tables.items():
+            if error.origin is None and f'table "{name}"' in error.message:
+                return FunctionFailed(error.message, details=error.details, origin=planned.table.origin, hint=error.hint)
+        return error
 
     def _gear(self, taken: Taken) -> Gear:
         return self.force_gear or ("small" if taken.rows <= SMALL_ROWS else "large")

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from headrace.definitions import TableDef
-from headrace.errors import DefinitionError
+from headrace.errors import DefinitionError, HeadraceError
 from headrace.schema import arrow_schema, nullable
 from headrace.spark.frames import SOURCE_HIDDEN, Rows, Shape, frame_over, relation
 from headrace.spark.session import Sessions
@@ -112,7 +112,7 @@ class Door:
         assert table.function is not None
         try:
             answer = table.function(**frames)
-        except (PySparkException, Py4JError):
+        except (HeadraceError, PySparkException, Py4JError):
             raise
         except Exception as error:
             raise DefinitionError(

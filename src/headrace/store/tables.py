@@ -208,9 +208,9 @@ def _given_twice(db: sqlite3.Connection, spec: TableSpec, name: str, change: Cha
         raise AssertionError(f"{name}: a key was refused that is there once")
     key_text = ", ".join(spec.key) if spec.key else "its position"
     return FunctionFailed(
-        f'table "{spec.name}" has two rows with one key ({key_text})',
-        details=[f"one is  {first}", f"one is  {second}"],
-        hint="hr.latest(input, by=..., order=...) keeps the newest row of each key, or put more columns into key=[...]",
+        f'table "{spec.name}" has two rows with one key',
+        details=[f"key {key_text}", f"one row:   {first}", f"the other: {second}"],
+        hint='a key that tells them apart, or hr.latest(rows, by="...", order="...") for the newest row per key',
     )
 
 
