@@ -267,7 +267,7 @@ class _Planner:
         columns = ", ".join(f'"{a.name}"' for a in self.root.output[:3])
         return DefinitionError(
             f'table "{self.table.name}" needs a key',
-            details=["its rows are not rows of one source, and no group-by in its result shows what makes a row unique"],
+            details=["only rows that come one by one from a source's rows are keyed by their position; these need rows together"],
             origin=self.table.origin,
             hint=f"key=[{columns}], or the columns that no two rows share",
         )
