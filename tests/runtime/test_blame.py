@@ -181,3 +181,25 @@ def test_a_python_function_that_raises(started: Any) -> None:
         trial.epoch()
     assert "no such number" in str(failed.value)
     assert "offset 5" in str(failed.value)
+
+
+@pytest.mark.parametrize("lane", ["merge", "recompute"])
+def test_a_row_that_a_filter_clause_keeps_out_is_not_blamed(started: Any, lane: str) -> None:
+    also = {"merge": "count(*)", "recompute": "array_sort(collect_list(number))"}[lane]
+    query = f"SELECT name, sum(CAST(number AS INT)) FILTER (WHERE number <> 'none') AS n, {also} AS m FROM lines GROUP BY name"
+    trial = started(numbers(query, key=["name"], on_error="reject"))
+    assert trial.engine.workshop.tables["numbers"].plan.lane == lane
+    trial.append("lines", [{"name": "kept", "number": "none"}, BAD])
+    trial.epoch()
+    assert [(reject.partition, reject.offset) for reject in rejects(trial)] == [(0, 1)]
+    assert [row["name"] for row in trial.rows("numbers")] == ["kept"]
+    assert trial.verify().ok
+
+
+def test_a_row_is_blamed_for_what_spark_computes_although_a_filter_clause_says_no(started: Any) -> None:
+    query = "SELECT name, count(DISTINCT CAST(number AS INT)) FILTER (WHERE number <> 'none') AS n FROM lines GROUP BY name"
+    trial = started(numbers(query, key=["name"], on_error="reject"))
+    trial.append("lines", [*GOOD, {"name": "out", "number": "none"}])
+    trial.epoch()
+    assert [reject.offset for reject in rejects(trial)] == [len(GOOD)]
+    assert trial.verify().ok

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace.errors import Bug
@@ -284,14 +285,16 @@ class RecomputeLane(Lane):
 
 
 def _row_by_row(part: Sequence[Any], surgeon: Surgeon, root: Any) -> Any:
-    """The row-by-row part, with what an aggregate directly over it computes of each row."""
+    """The row-by-row part, with what an aggregate directly over it computes of each row.
+
+    The aggregates are Spark's own, over one row as over many: whether a FILTER clause keeps a failing argument from being
+    computed is for Spark to say (with DISTINCT it does not). What is computed of the aggregates belongs to a key, not to a row.
+    """
     node = surgeon.node(root, part)
     above = surgeon.node(root, part[:-1]) if part and isinstance(part[-1], int) else None
     if above is None or above.getClass().getSimpleName() != "Aggregate":
         return node
-    made = [*surgeon.items(above.groupingExpressions())]
-    for expression in surgeon.items(above.aggregateExpressions()):
-        made += [
-            child for call in surgeon.aggregates_in(expression) for child in surgeon.items(call.aggregateFunction().children())
-        ]
-    return surgeon.project([surgeon.alias(e, f"e{i}") for i, e in enumerate(made)], node)
+    groups = [surgeon.column(g).alias(f"g{i}") for i, g in enumerate(surgeon.items(above.groupingExpressions()))]
+    calls = [call for e in surgeon.items(above.aggregateExpressions()) for call in surgeon.aggregates_in(e)]
+    made = [surgeon.column(call).alias(f"e{i}") for i, call in enumerate(calls)]
+    return surgeon.analysed(surgeon.frame(node).groupBy(*groups).agg(*(made or [F.count(F.lit(1))])))
