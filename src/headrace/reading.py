@@ -56,7 +56,7 @@ class Rows:
         """The rows as a DataFrame, of the session that is there already, or of one that is started."""
         from headrace.spark.session import start_sessions  # most readers never need Spark
 
-        return (spark or start_sessions().large).createDataFrame(self._rows)
+        return (spark or start_sessions().large).createDataFrame(self._rows.combine_chunks())
 
 
 def read(

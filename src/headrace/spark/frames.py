@@ -110,13 +110,19 @@ def frame_over(rows: DataFrame, shape: Shape, *, small: bool) -> DataFrame:
 def _local(spark: SparkSession, shape: Shape, rows: pa.Table) -> DataFrame:
     names = [f.name for f in shape.full.fields]
     assert rows.column_names == names, f"frame of {shape.name}: {rows.column_names} is not {names}"
-    return spark.createDataFrame(_with_chunks(rows), schema=shape.full)
+    return spark.createDataFrame(_in_one_chunk(rows), schema=shape.full)
 
 
-def _with_chunks(rows: pa.Table) -> pa.Table:
-    """The rows with a chunk in every column: PySpark fails on nested ones without, as a filter that keeps nothing leaves them."""
+def _in_one_chunk(rows: pa.Table) -> pa.Table:
+    """The rows with one chunk in every column.
+
+    PySpark fails on nested columns without one, as a filter that keeps nothing leaves them, and silently loses rows behind
+    empty chunks where columns are cut at different rows, as they are once filtered and made columns stand side by side.
+    """
+    if all(column.num_chunks == 1 for column in rows.columns):
+        return rows
     columns = [column if column.num_chunks else pa.chunked_array([pa.array([], column.type)]) for column in rows.columns]
-    return pa.Table.from_arrays(columns, schema=rows.schema)
+    return pa.Table.from_arrays(columns, schema=rows.schema).combine_chunks()
 
 
 def _stored(spark: SparkSession, rows: StoredFiles) -> DataFrame:
