@@ -79,7 +79,7 @@ class Tables:
         key = relation.key
         if key is not None and self.rng.random() < 0.5:
             shown = [c for c in relation.columns if c.name in key or self.rng.random() < 0.8]
-            relation = replace(relation, columns=tuple(shown))
+            relation = replace(relation, columns=tuple(shown or relation.columns))
         sql = f"SELECT {_list(relation.columns)} FROM ({relation.sql}) {self._name('q')}"
         if self.rng.random() < 0.5:
             sql = relation.sql
@@ -466,7 +466,7 @@ FRAMES: list[tuple[tuple[str, ...] | None, str]] = [
     (None, "lambda a: a.select('k', 'm', F.explode('tags').alias('tag'))"),
     (None, "lambda a: a.select('*').where('g > 0')"),
     (None, "lambda a, c: a.select('k', 'g').union(c.select('k', 'g'))"),
-    (None, "lambda a: a.select('k', '_offset').union(a.select(F.upper('k'), '_partition'))"),
+    (None, "lambda a: a.select('k', F.col('_offset').alias('o')).union(a.select(F.upper('k'), '_partition'))"),
     (None, "lambda a, r: a.join(r, 'k', 'left_semi').select('k', 'x', 'bin', 'u', 'day', 's', 'm')"),
     (("id",), "lambda a, c: a.join(c.select('k').distinct(), 'k', 'left_anti').select('id', 'k', 'm')"),
     (("id", "cid"), "lambda a, c: a.join(c.withColumnRenamed('id', 'cid').select('cid', 'k', 'ok'), ['k', 'ok'], 'full')"),
