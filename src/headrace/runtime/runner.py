@@ -32,7 +32,7 @@ from headrace.runtime.generation import Generation, Workshop
 from headrace.runtime.lifecycle import Lifecycle
 from headrace.runtime.protocol import Steps
 from headrace.runtime.rebuild import due, rebuild
-from headrace.runtime.sequencer import Sequencer
+from headrace.runtime.sequencer import FIRST_ROWS, FIRST_ROWS_READ_BY_SPARK, Sequencer
 from headrace.settings import Settings
 from headrace.spark.errors import SparkDied, WorkerDied, is_dead
 from headrace.spark.session import forget_dead_sessions, start_sessions
@@ -295,7 +295,8 @@ class Runner:
     def _keep_up(self, engine: Engine, targets: dict[str, dict[int, int]] | None) -> None:
         """Epochs until stopped, or until the targets are taken."""
         most = self.settings.max_rows_per_epoch
-        sequencer = Sequencer(min(most, COPIED_ROWS) if engine.generation.copied else most)
+        copied = bool(engine.generation.copied)
+        sequencer = Sequencer(min(most, COPIED_ROWS) if copied else most, FIRST_ROWS if copied else FIRST_ROWS_READ_BY_SPARK)
         checked = tidied = pure = busy = time.monotonic()
         judged = self._epochs
         known: Any = None

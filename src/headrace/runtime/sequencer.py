@@ -11,6 +11,8 @@ Ranges = dict[str, dict[int, tuple[int, int]]]
 
 FIRST_ROWS = 100_000
 """Rows of the first epoch when behind: enough to learn how fast this app is on this machine."""
+FIRST_ROWS_READ_BY_SPARK = 1_000_000
+"""The same where no row passes through this process: what such an epoch costs hardly depends on its rows."""
 
 
 @dataclass
@@ -18,12 +20,13 @@ class Sequencer:
     """Grows epochs while they take less than about `target_s`, shrinks them when they take much longer."""
 
     max_rows: int
+    first_rows: int = FIRST_ROWS
     target_s: float = 2.0
     _cap: int = field(init=False)
     _least_s: float = field(init=False, default=math.inf)
 
     def __post_init__(self) -> None:
-        self._cap = min(FIRST_ROWS, self.max_rows)
+        self._cap = min(self.first_rows, self.max_rows)
 
     @property
     def cap(self) -> int:
